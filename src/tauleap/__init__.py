@@ -1,0 +1,49 @@
+"""tauleap: continuous-time diffusion for discrete data.
+
+The path of the data, here with the exact posterior of a known law in the place of a network:
+
+>>> import torch, tauleap as tl
+>>> pmf = torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64)      # two sites, two states, correlated
+>>> process = tl.noise.Uniform(2, tl.noise.Constant(1.0))                  # x0 -> x_t
+>>> denoiser = tl.denoise.ExactDenoiser(pmf, process)                      # x_t -> p(x0 | x_t)
+>>> reverse = tl.ReverseProcess(process, denoiser)                         # p(x0 | x_t) -> reverse rates
+>>> x0 = torch.tensor([[0, 0], [1, 0]])
+>>> x_t = process.noise(x0, 0.3, generator=torch.Generator().manual_seed(0))
+>>> reverse.posterior(x_t, 0.3).probs.shape
+torch.Size([2, 2, 2])
+>>> reverse.rates(torch.tensor([[1, 0]]), 0.3)
+tensor([[[1.6222, 0.0000],
+         [0.0000, 1.6222]]], dtype=torch.float64)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from tauleap._version import __version__
+
+if TYPE_CHECKING:
+    from tauleap import denoise, noise
+    from tauleap.observed import Observed
+    from tauleap.reverse import ReverseProcess
+
+__all__ = ["Observed", "ReverseProcess", "__version__", "denoise", "noise"]
+
+_HOMES = {"Observed": "tauleap.observed", "ReverseProcess": "tauleap.reverse"}
+_MODULES = ("noise", "denoise")
+
+
+def __getattr__(name: str) -> object:
+    """Names are fetched when they are first used, so that the command line answers without importing torch."""
+    if name in _MODULES:
+        return importlib.import_module(f"tauleap.{name}")
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tauleap' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,89 @@
+"""What is checked at the door: every message says what was given and what is wanted.
+
+Looking at the values of a tensor on an accelerator makes the host wait for it, and an index out of range fails there by
+itself, so ranges are looked at on the CPU only; types and ranks, which cost nothing, are checked everywhere.
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+
+import torch
+from torch import Tensor
+
+
+def integer(name: str, value: object, *, least: int) -> int:
+    """A whole number not below ``least``."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be a whole number >= {least}, got {value!r} of type {type(value).__name__}")
+    if value < least:
+        raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
+    return int(value)
+
+
+def positive(name: str, value: object) -> float:
+    """A finite number above 0."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number > 0, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not (math.isfinite(number) and number > 0):
+        raise ValueError(f"{name} must be a finite number > 0, got {value!r}")
+    return number
+
+
+def states(x: object, num_states: int, *, name: str = "x") -> None:
+    """int64 states ``0 .. num_states-1`` with a batch axis."""
+    if not isinstance(x, Tensor):
+        raise TypeError(f"{name} must be an int64 tensor (batch, *shape), got {type(x).__name__}")
+    if x.dtype != torch.int64:
+        raise TypeError(f"{name} must hold states as int64, got {x.dtype}: write {name}.long()")
+    if x.ndim < 1:
+        raise ValueError(f"{name} must have a batch axis, (batch, *shape), got shape {tuple(x.shape)}")
+    if x.device.type == "cpu" and x.numel() > 0:
+        low, high = torch.aminmax(x)
+        if low < 0 or high >= num_states:
+            raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {int(low)} to {int(high)}")
+
+
+def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
+    """``t`` as float64, of shape () or (batch,), with every value in [0, 1]."""
+    if isinstance(t, bool) or not isinstance(t, Real | Tensor):
+        raise TypeError(f"{name} must be a number or a tensor of times in [0, 1], got {type(t).__name__}")
+    if isinstance(t, Tensor):
+        if not t.is_floating_point():
+            raise TypeError(f"{name} must be a floating-point time in [0, 1], got {t.dtype}")
+        if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
+            wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
+            raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
+        value = t.detach()
+        if value.device.type == "mps":  # no float64 there
+            value = value.cpu()
+        value = value.to(torch.float64)
+    else:
+        value = torch.tensor(float(t), dtype=torch.float64)
+    if value.device.type == "cpu" and not bool(((value >= 0) & (value <= 1)).all()):
+        raise ValueError(f"{name} must lie in [0, 1], got {t if value.ndim == 0 else value.tolist()}")
+    return value
+
+
+def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
+    """Nonnegative float64 probabilities that sum to 1 along the last axis, with what rounding left divided out."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        given = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"{name} must be a floating-point tensor of probabilities, got {given}")
+    if value.ndim < 1 or value.shape[-1] < least_states:
+        raise ValueError(f"{name} must have shape (*shape, S) with S >= {least_states}, got {tuple(value.shape)}")
+    exact = value.detach().to(torch.float64)
+    if not bool(torch.isfinite(exact).all()) or bool((exact < 0).any()):
+        raise ValueError(f"{name} must hold finite probabilities >= 0, got a minimum of {exact.min().item():g}")
+    total = exact.sum(-1, keepdim=True)
+    off = (total - 1).abs().max().item()
+    if off > rounding(value.dtype, value.shape[-1]):
+        raise ValueError(f"{name} must sum to 1 over the states, it is off by {off:.3g}: divide it by its sum")
+    return exact / total
+
+
+def rounding(dtype: torch.dtype, terms: int) -> float:
+    """How far a sum of ``terms`` probabilities may be from 1 by rounding alone; numbers may have been float32 once."""
+    return 16 * max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) * max(terms, 8) ** 0.5

@@ -1,0 +1,7 @@
+"""Network output -> p(x0 | x_t)."""
+
+from tauleap.denoise.denoiser import Denoiser, NetworkDenoiser
+from tauleap.denoise.exact import ExactDenoiser
+from tauleap.denoise.posterior import Posterior
+
+__all__ = ["Denoiser", "ExactDenoiser", "NetworkDenoiser", "Posterior"]

@@ -1,0 +1,51 @@
+"""p(x0 | x_t): a law over clean states at each site, as an object, so that nobody wonders what a tensor means."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap._shapes import PerState, States
+
+
+class Posterior:
+    """Independent laws over the clean state of each site, from logits (batch, *shape, S), normalised when asked.
+
+    A logit of -inf is a state that cannot be. Half-precision logits are taken as float32.
+
+    >>> posterior = Posterior(torch.tensor([[[0.0, float("-inf"), 0.0]]]))
+    >>> posterior.probs
+    tensor([[[0.5000, 0.0000, 0.5000]]])
+    >>> posterior.mode
+    tensor([[0]])
+    """
+
+    def __init__(self, logits: PerState) -> None:
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
+        self.logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+
+    @property
+    def probs(self) -> PerState:
+        """p(x0 | x_t)."""
+        return self.logits.softmax(-1)
+
+    @property
+    def log_probs(self) -> PerState:
+        """log p(x0 | x_t)."""
+        return self.logits.log_softmax(-1)
+
+    @property
+    def mode(self) -> States:
+        """The most probable state of each site."""
+        return self.logits.argmax(-1)
+
+    def sample(self, *, generator: torch.Generator | None = None) -> States:
+        """A draw of every site on its own."""
+        return _draw.categorical(self.probs, generator)
+
+    def restricted(self, allowed: Tensor) -> Posterior:
+        """The same law given that the state is one of ``allowed``, a bool tensor that broadcasts to the logits."""
+        return Posterior(self.logits.masked_fill(~allowed, float("-inf")))

@@ -1,0 +1,101 @@
+"""Transition kernels q_t|s of one site, as operators: rows, columns, products and draws, without saying how.
+
+Every kernel is held in float64 and answers in the dtype it is asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap._shapes import PerState, States
+
+
+def along_batch(values: Tensor, ndim: int) -> Tensor:
+    """``values`` of shape () or (batch,) with axes of size 1 behind them, ready to meet a tensor of ``ndim`` axes."""
+    return values.reshape(values.shape + (1,) * (ndim - values.ndim)) if values.ndim else values
+
+
+class Kernel(ABC):
+    """q(v | u), the probability that a site in state u is in state v some time later."""
+
+    @abstractmethod
+    def rows(self, x: States, dtype: torch.dtype) -> PerState:
+        """q(. | x)."""
+
+    @abstractmethod
+    def columns(self, x: States, dtype: torch.dtype) -> PerState:
+        """q(x | .)."""
+
+    @abstractmethod
+    def propagate(self, w: PerState) -> PerState:
+        """w -> w Q: sum_u w(u) q(v | u), in the dtype of ``w``."""
+
+    @abstractmethod
+    def sample(self, x: States, generator: torch.Generator | None) -> States:
+        """A draw from q(. | x)."""
+
+
+class DenseKernel(Kernel):
+    """A kernel held as a matrix: one (S, S) for the whole batch, or (B, S, S), one a sample."""
+
+    def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
+        self.matrix = matrix
+        self._tables: dict[tuple[str, torch.dtype], Tensor] = {}
+
+    @cached_property
+    def smallest(self) -> float:
+        """The smallest entry that is not 0."""
+        return float(self.matrix[self.matrix > 0].min())
+
+    @cached_property
+    def has_zeros(self) -> bool:
+        """Whether some state cannot be reached from some other, or so rarely that float64 has no number for it."""
+        return bool((self.matrix == 0).any())
+
+    def rows(self, x: States, dtype: torch.dtype) -> PerState:
+        return self.select(self._rows_table(dtype), x)
+
+    def columns(self, x: States, dtype: torch.dtype) -> PerState:
+        return self.select(self.table("columns", dtype, lambda: self.matrix.mT), x)
+
+    def propagate(self, w: PerState) -> PerState:
+        matrix = self._rows_table(w.dtype).to(w.device)
+        if matrix.ndim == 2:
+            return w @ matrix
+        flat = w.reshape(w.shape[0], -1, w.shape[-1])
+        return (flat @ matrix).reshape(w.shape)
+
+    def sample(self, x: States, generator: torch.Generator | None) -> States:
+        cdf = self.table("cumulative", torch.float64, lambda: _draw.cumulative(self.matrix))
+        rows = _row_numbers(cdf, x.to(cdf.device), None)
+        return _draw.from_cdf(cdf.flatten(0, -2), rows, generator).reshape(x.shape).to(x.device)
+
+    def table(self, name: str, dtype: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
+        """A table (S, n) or (B, S, n) that follows from the matrix, laid out for reading rows; made once."""
+        if (name, dtype) not in self._tables:
+            self._tables[name, dtype] = make().to(dtype).contiguous()
+        return self._tables[name, dtype]
+
+    def select(self, table: Tensor, x: Tensor, samples: Tensor | None = None) -> Tensor:
+        """Row x of ``table`` for each entry of ``x``, whose first axis is the batch unless ``samples`` names each
+        entry's sample."""
+        rows = _row_numbers(table, x.to(table.device), samples)
+        return table.flatten(0, -2).index_select(0, rows).reshape(*x.shape, table.shape[-1]).to(x.device)
+
+    def _rows_table(self, dtype: torch.dtype) -> Tensor:
+        return self.table("rows", dtype, lambda: self.matrix)
+
+
+def _row_numbers(table: Tensor, x: Tensor, samples: Tensor | None) -> Tensor:
+    if table.ndim == 3:
+        if samples is None:
+            samples = along_batch(torch.arange(x.shape[0], device=x.device), x.ndim)
+        x = x + samples.to(x.device) * table.shape[1]
+    return x.reshape(-1)

@@ -1,0 +1,222 @@
+"""The forward process: a continuous-time Markov chain that turns data into noise, each site on its own (Section 4.2).
+
+A process is a base generator R_b and a schedule beta: ``R_t = beta(t) R_b``, with ``R[i, j]`` the rate *from i to j*,
+and the kernel ``q_t|s = exp((c(t) - c(s)) R_b)``. A new process needs nothing but its generator; the dense fallback
+here does the rest. Where the generator has structure, ``kernel`` and the two rate methods are written to use it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from tauleap import _check, _draw
+from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
+from tauleap.noise.kernel import DenseKernel, Kernel, along_batch
+from tauleap.noise.matrix_exponential import MatrixExponential
+from tauleap.noise.schedule import Schedule
+from tauleap.noise.stationary import in_detailed_balance, stationary_law
+
+_CACHE_BYTES = 2**29
+
+
+class ForwardProcess(nn.Module, ABC):
+    """x0 -> x_t. Data is int64 of shape (batch, *shape); ``t`` is a number in [0, 1], or one a sample.
+
+    A batch at one time costs one kernel, and the kernels of times that come again are kept. Buffers hold float64 and
+    keep it when the module is cast, since kernels are made in float64 and only used in the model's dtype.
+    """
+
+    ordinal: bool = False
+    """Whether neighbouring states are alike, so that adding jumps means something."""
+
+    def __init__(self, num_states: int, schedule: Schedule) -> None:
+        super().__init__()
+        self.num_states = _check.integer("num_states", num_states, least=2)
+        if not isinstance(schedule, Schedule):
+            raise TypeError(f"schedule must be a Schedule such as Constant(1.0), got {schedule!r}")
+        self.schedule = schedule
+        self._derived = _Derived()
+        self.register_load_state_dict_post_hook(lambda module, _: module._derived.clear())
+
+    @abstractmethod
+    def generator(self) -> Matrix:
+        """R_b (S, S) in float64."""
+
+    def stationary(self) -> Law:
+        """The law that the chain forgets everything for: ``stationary R_b = 0``."""
+        return self._derived.get("stationary", lambda: stationary_law(self.generator()))
+
+    def prior(self) -> Law:
+        """p_ref, (S,) or (*shape, S): where the reverse chain starts."""
+        return self.stationary()
+
+    @property
+    def data_states(self) -> Tensor:
+        """Which states data may have, bool (S,) or (*shape, S)."""
+        return torch.ones(self.num_states, dtype=torch.bool, device=self.prior().device)
+
+    @property
+    def all_states_are_data(self) -> bool:
+        """Whether data may have every state, as it mostly may."""
+        return self._derived.get("all_data", lambda: bool(self.data_states.all()))
+
+    def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
+        """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
+        c = self._noise_between(s, t)
+        if c.ndim:
+            return DenseKernel(self.exponential(c))
+        return self._derived.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
+
+    def exponential(self, c: Tensor) -> Tensor:
+        """exp(c R_b) for each of the (n,) amounts of noise ``c``: (n, S, S), in float64."""
+        return self._derived.get("exponential", self._matrix_exponential)(c)
+
+    @final
+    def rates_from(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
+        """R_t(x, .): forward rates out of x, 0 at x itself."""
+        return self._timed(self._base_rates_from, x, t, dtype)
+
+    @final
+    def rates_into(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
+        """R_t(., x): forward rates into x, 0 at x itself."""
+        return self._timed(self._base_rates_into, x, t, dtype)
+
+    @final
+    def kernel_from(self, x0: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
+        """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data."""
+        self._check_states(x0, "x0")
+        _check.time(t, x0.shape[0])
+        return self.kernel(t, s).rows(x0, dtype or torch.get_default_dtype())
+
+    @final
+    def kernel_into(self, x: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
+        """q_t|s(x | .), as a function of the earlier state."""
+        self._check_states(x, "x")
+        _check.time(t, x.shape[0])
+        return self.kernel(t, s).columns(x, dtype or torch.get_default_dtype())
+
+    @final
+    def propagate(self, w: PerState, t: Time, s: Time = 0.0) -> PerState:
+        """w -> w Q_t|s along the last axis, in the dtype of ``w``; differentiable in ``w``."""
+        if not isinstance(w, Tensor) or not w.is_floating_point():
+            raise TypeError(f"w must be a floating-point tensor (batch, *shape, {self.num_states}), got {w!r}")
+        if w.ndim < 2 or w.shape[-1] != self.num_states:
+            raise ValueError(f"w must have shape (batch, *shape, {self.num_states}), got {tuple(w.shape)}")
+        _check.time(t, w.shape[0])
+        return self.kernel(t, s).propagate(w)
+
+    @final
+    def noise(self, x0: States, t: Time, s: Time = 0.0, *, generator: torch.Generator | None = None) -> States:
+        """A draw of x_t from q_t|s(. | x0): from the data, or from a state x_s reached earlier."""
+        self._check_states(x0, "x0")
+        _check.time(t, x0.shape[0])
+        return self.kernel(t, s).sample(x0, generator)
+
+    @final
+    def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
+        """The sum of R_t(x, .): how fast a site leaves its state."""
+        self._check_states(x, "x")
+        beta = self.schedule.rate(_check.time(t, x.shape[0])).to(x.device)
+        exits = self._base_exit_rates(x).to(dtype or torch.get_default_dtype())
+        return exits.mul_(along_batch(beta, x.ndim).to(exits.dtype))
+
+    @final
+    def draw_jump(self, x: States, sites: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
+        """Where a forward jump takes the sites at the given positions of ``x.flatten()``, (n,)."""
+        return _draw.categorical(self._base_rates_at(x, sites), generator).to(x.device)
+
+    def jump_rates(self) -> DenseKernel:
+        """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
+        return self._derived.get("jumps", lambda: DenseKernel(self.generator().clone().fill_diagonal_(0.0)))
+
+    def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
+        return self.jump_rates().rows(x, dtype)
+
+    def _base_rates_into(self, x: States, dtype: torch.dtype) -> PerState:
+        return self.jump_rates().columns(x, dtype)
+
+    def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
+        return self.jump_rates().rows(x.reshape(-1)[sites], torch.float64)
+
+    def _base_exit_rates(self, x: States) -> PerSite:
+        return self.jump_rates().matrix.sum(1)[x.to(self.jump_rates().matrix.device)].to(x.device)
+
+    def _check_states(self, x: States, name: str) -> None:
+        _check.states(x, self.num_states, name=name)
+
+    def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
+        self._check_states(x, "x")
+        dtype = dtype or torch.get_default_dtype()
+        beta = self.schedule.rate(_check.time(t, x.shape[0])).to(device=x.device, dtype=dtype)
+        return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))
+
+    def _noise_between(self, s: Time, t: Time) -> Tensor:
+        """c(t) - c(s) in float64, () or (B,), on the device of the buffers."""
+        earlier, later = _check.time(s, name="s"), _check.time(t)
+        c = self.schedule.between(earlier.to(later.device), later)
+        if c.device.type == "cpu" and bool((c < 0).any()):
+            raise ValueError(f"s must not be later than t, got s = {s} and t = {t}")
+        return c.to(self._buffer_device(c.device))
+
+    def _buffer_device(self, otherwise: torch.device) -> torch.device:
+        return next((buffer.device for buffer in self.buffers()), otherwise)
+
+    def _matrix_exponential(self) -> MatrixExponential:
+        generator, law = self.generator(), self.stationary()
+        return MatrixExponential(generator, law if in_detailed_balance(generator, law) else None)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:
+        """Moves the float64 buffers without casting them; where a device has no float64 they stay on the CPU."""
+        exact = {name: b for name, b in self._buffers.items() if b is not None and b.dtype == torch.float64}
+        for name in exact:
+            self._buffers[name] = None
+        super()._apply(fn, recurse)
+        device = fn(torch.empty(0)).device
+        for name, buffer in exact.items():
+            self._buffers[name] = buffer.to("cpu" if device.type == "mps" else device)
+        self._derived.clear()
+        return self
+
+    def extra_repr(self) -> str:
+        return f"num_states={self.num_states}, schedule={self.schedule}"
+
+
+class _Derived:
+    """What follows from a process' buffers and is kept until they change: tables, and kernels by their amount of noise.
+
+    Never copied or saved with the process: it is made again when it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._values: dict[str, Any] = {}
+        self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
+
+    def get(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self._values:
+            self._values[name] = make()
+        return self._values[name]
+
+    def kernel(self, c: float, make: Callable[[], DenseKernel]) -> DenseKernel:
+        if c not in self._kernels:
+            kernel = self._kernels[c] = make()
+            size = 4 * kernel.matrix.nbytes  # with the tables that using it makes
+            while len(self._kernels) > max(1, _CACHE_BYTES // size):
+                self._kernels.popitem(last=False)
+        self._kernels.move_to_end(c)
+        return self._kernels[c]
+
+    def clear(self) -> None:
+        self._values.clear()
+        self._kernels.clear()
+
+    def __deepcopy__(self, memo: object) -> _Derived:
+        return _Derived()
+
+    def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
+        return _Derived, ()

@@ -1,0 +1,154 @@
+"""Rank-one processes: at every event a site forgets its state and draws a new one from the law pi.
+
+    R_b = speed (1 pi^T - I),      q = alpha I + (1 - alpha) 1 pi^T,      alpha = exp(-speed c)
+
+Uniform and absorbing noise are of this kind. Everything is O(S) a site and no (S, S) matrix is made, so a text
+vocabulary of 50,257 states is ordinary; ``pi`` may differ from site to site.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import torch
+from torch import Tensor
+
+from tauleap import _check, _draw
+from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
+from tauleap.noise.kernel import Kernel, along_batch
+from tauleap.noise.process import ForwardProcess
+from tauleap.noise.schedule import Schedule
+
+
+class RankOneKernel(Kernel):
+    """``noise`` is speed times c, in float64, () or (B,); ``stayed`` is alpha and ``moved`` is 1 - alpha."""
+
+    def __init__(self, noise: Tensor, law: Law) -> None:
+        self.noise = noise
+        self.stayed = torch.exp(-noise)
+        self.moved = -torch.expm1(-noise)
+        self.law = law
+
+    def law_at(self, x: States) -> PerSite:
+        """pi_x: the probability of each site's own state, in float64."""
+        return at_own_state(self.law, x)
+
+    def rows(self, x: States, dtype: torch.dtype) -> PerState:
+        stayed, moved = self._shares(x.ndim + 1, x.device, dtype)
+        out = (moved * _moved_to(self.law, x.device, dtype)).expand(*x.shape, -1).clone()
+        return out.scatter_add_(-1, x[..., None], stayed.expand(*x.shape, 1))
+
+    def columns(self, x: States, dtype: torch.dtype) -> PerState:
+        elsewhere = along_batch(self.moved, x.ndim) * self.law_at(x)
+        at_x = along_batch(self.stayed, x.ndim) + elsewhere
+        out = _moved_to(elsewhere, x.device, dtype)[..., None].repeat(*(1,) * x.ndim, self.law.shape[-1])
+        return out.scatter_(-1, x[..., None], _moved_to(at_x, x.device, dtype)[..., None])
+
+    def propagate(self, w: PerState) -> PerState:
+        stayed, moved = self._shares(w.ndim, w.device, w.dtype)
+        return stayed * w + moved * w.sum(-1, keepdim=True) * _moved_to(self.law, w.device, w.dtype)
+
+    def sample(self, x: States, generator: torch.Generator | None) -> States:
+        stays = _draw.uniforms(x.shape, self.law.device, generator) < along_batch(self.stayed, x.ndim)
+        drawn = draw_from(self.law, x.shape, generator)
+        return torch.where(stays, x.to(drawn.device), drawn).to(x.device)
+
+    def _shares(self, ndim: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        stayed, moved = along_batch(self.stayed, ndim), along_batch(self.moved, ndim)
+        return _moved_to(stayed, device, dtype), _moved_to(moved, device, dtype)
+
+
+def _moved_to(value: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Cast first, moved second: the device may have no float64."""
+    return value.to(dtype).to(device)
+
+
+def at_own_state(law: Law, x: States) -> PerSite:
+    """The probability under ``law``, (S,) or (*shape, S), of each site's own state; where ``law`` lives."""
+    here = x.to(law.device)
+    if law.ndim == 1:
+        return law[here]
+    return law.expand(*x.shape, -1).gather(-1, here[..., None]).squeeze(-1)
+
+
+def draw_from(law: Law, shape: torch.Size, generator: torch.Generator | None) -> States:
+    """States of the given (batch, *shape) drawn from ``law``, (S,) or (*shape, S)."""
+    table = _draw.cumulative(law.reshape(-1, law.shape[-1]))
+    sites = torch.arange(len(table), device=law.device).reshape(law.shape[:-1]).expand(shape)
+    return _draw.from_cdf(table, sites.reshape(-1), generator).reshape(shape)
+
+
+class RankOneProcess(ForwardProcess):
+    """A process ``R_b = speed (1 pi^T - I)``; a concrete one says its law and its speed."""
+
+    speed: float = 1.0
+
+    @abstractmethod
+    def stationary(self) -> Law:
+        """pi in float64, (S,) or (*shape, S)."""
+
+    def kernel(self, t: Time, s: Time = 0.0) -> RankOneKernel:
+        return RankOneKernel(self.speed * self._noise_between(s, t), self.stationary())
+
+    def generator(self) -> Matrix:
+        law = self.stationary()
+        if law.ndim > 1:
+            raise ValueError(
+                f"the sites have laws of their own, shape {tuple(law.shape)}, so there is no one generator: "
+                "write RankOne(prior[site], schedule).generator() for one of them"
+            )
+        identity = torch.eye(self.num_states, dtype=law.dtype, device=law.device)
+        return self.speed * (law.expand(self.num_states, -1) - identity)
+
+    def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
+        law = _moved_to(self.speed * self.stationary(), x.device, dtype)
+        out = law.expand(*x.shape, -1).clone()
+        return out.scatter_(-1, x[..., None], 0.0)
+
+    def _base_rates_into(self, x: States, dtype: torch.dtype) -> PerState:
+        into = _moved_to(self.speed * at_own_state(self.stationary(), x), x.device, dtype)
+        return into[..., None].repeat(*(1,) * x.ndim, self.num_states).scatter_(-1, x[..., None], 0.0)
+
+    def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
+        law, sites = self.stationary(), sites.to(self.stationary().device)
+        if law.ndim > 1:
+            law = law.reshape(-1, law.shape[-1])[sites % x[0].numel()]
+        own = x.to(law.device).reshape(-1)[sites]
+        return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
+
+    def _base_exit_rates(self, x: States) -> PerSite:
+        return self.speed * (1 - at_own_state(self.stationary(), x)).to(x.device)
+
+    def _check_states(self, x: States, name: str) -> None:
+        super()._check_states(x, name)
+        law = self.stationary()
+        if law.ndim > 1 and x.shape[1:] != law.shape[:-1]:
+            raise ValueError(
+                f"{name} must have shape (batch, {', '.join(map(str, law.shape[:-1]))}) to match the laws of the "
+                f"sites, got {tuple(x.shape)}"
+            )
+
+
+class RankOne(RankOneProcess):
+    """``R_b = 1 pi^T - I`` for any law: ``prior`` is (S,), or (*shape, S) with one law a site.
+
+    A state of probability 0 is one that the site does not have: data is never in it, and noise never comes to it.
+
+    >>> from tauleap.noise import LogLinear
+    >>> process = RankOne(torch.tensor([0.5, 0.25, 0.25]), LogLinear())
+    >>> process.kernel_from(torch.tensor([[0]]), 1.0)
+    tensor([[[0.5005, 0.2497, 0.2497]]])
+    """
+
+    def __init__(self, prior: Law, schedule: Schedule) -> None:
+        law = _check.law("prior", prior)
+        super().__init__(law.shape[-1], schedule)
+        self.register_buffer("law", law)
+        self.law: Tensor
+
+    def stationary(self) -> Law:
+        return self.law
+
+    @property
+    def data_states(self) -> Tensor:
+        return self.law > 0

@@ -1,0 +1,146 @@
+"""How fast the noise comes: beta(t), its integral c(t), and the way back from c to t.
+
+A process has the generator ``R_t = beta(t) R_b``, so its kernels depend on time through ``c(t) = int_0^t beta`` alone
+(Section 4.1). Two schedules are given by ``alpha(t) = exp(-c(t))`` instead, the share of a rank-one process' mass that
+has not moved: they end at ``alpha(1) = 0.001``, so that c(1) is finite.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+
+_FINAL_ALPHA = 1e-3
+
+
+def _tensor(value: float | Tensor) -> Tensor:
+    return value if isinstance(value, Tensor) else torch.tensor(float(value), dtype=torch.float64)
+
+
+class Schedule(ABC):
+    """beta(t) on [0, 1]. Results follow the device and dtype of the argument; a Python number counts as float64.
+
+    >>> schedule = Exponential(5.0, 5.0)
+    >>> schedule.total(1.0)
+    tensor(20., dtype=torch.float64)
+    >>> schedule.inverse_total(schedule.total(0.25))
+    tensor(0.2500, dtype=torch.float64)
+    """
+
+    @abstractmethod
+    def rate(self, t: float | Tensor) -> Tensor:
+        """beta(t)."""
+
+    @abstractmethod
+    def total(self, t: float | Tensor) -> Tensor:
+        """c(t), the integral of beta over [0, t]; exactly 0 at t = 0."""
+
+    @abstractmethod
+    def inverse_total(self, c: float | Tensor) -> Tensor:
+        """The time at which the integral has reached ``c``."""
+
+    def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
+        """c(t) - c(s), the noise that comes between s and t; write it without the difference where digits matter."""
+        return self.total(t) - self.total(s)
+
+
+class Constant(Schedule):
+    """beta(t) = beta (music, uniform: 0.03)."""
+
+    def __init__(self, beta: float) -> None:
+        self.beta = _check.positive("beta", beta)
+
+    def rate(self, t: float | Tensor) -> Tensor:
+        return torch.full_like(_tensor(t), self.beta)
+
+    def total(self, t: float | Tensor) -> Tensor:
+        return self.beta * _tensor(t)
+
+    def inverse_total(self, c: float | Tensor) -> Tensor:
+        return _tensor(c) / self.beta
+
+    def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
+        return self.beta * (_tensor(t) - _tensor(s))
+
+    def __repr__(self) -> str:
+        return f"Constant({self.beta:g})"
+
+
+class Exponential(Schedule):
+    """beta(t) = a b^t log b, so that c(t) = a (b^t - 1) (toy: 5, 5; images: 3, 100; music birth/death: 0.5, 10000)."""
+
+    def __init__(self, a: float, b: float) -> None:
+        self.a = _check.positive("a", a)
+        self.b = _check.positive("b", b)
+        if self.b <= 1:
+            raise ValueError(f"b must be > 1, so that the rate grows with t, got {b!r}; for a flat rate write Constant")
+
+    def rate(self, t: float | Tensor) -> Tensor:
+        log_b = math.log(self.b)
+        return self.a * log_b * torch.exp(log_b * _tensor(t))
+
+    def total(self, t: float | Tensor) -> Tensor:
+        t = _tensor(t)
+        # Each form is exact at its own end: the first loses no digits near 0, the second gives a (b - 1) at 1.
+        return self.a * torch.where(t < 0.5, torch.expm1(math.log(self.b) * t), self.b**t - 1)
+
+    def inverse_total(self, c: float | Tensor) -> Tensor:
+        return torch.log1p(_tensor(c) / self.a) / math.log(self.b)
+
+    def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
+        log_b = math.log(self.b)
+        s, t = _tensor(s), _tensor(t)
+        return self.a * torch.exp(log_b * s) * torch.expm1(log_b * (t - s))
+
+    def __repr__(self) -> str:
+        return f"Exponential({self.a:g}, {self.b:g})"
+
+
+class LogLinear(Schedule):
+    """alpha(t) = 1 - (1 - 0.001) t: the mass of a rank-one process moves at a steady pace."""
+
+    def rate(self, t: float | Tensor) -> Tensor:
+        lost = 1 - _FINAL_ALPHA
+        return lost / (1 - lost * _tensor(t))
+
+    def total(self, t: float | Tensor) -> Tensor:
+        return -torch.log1p(-(1 - _FINAL_ALPHA) * _tensor(t))
+
+    def inverse_total(self, c: float | Tensor) -> Tensor:
+        return -torch.expm1(-_tensor(c)) / (1 - _FINAL_ALPHA)
+
+    def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
+        lost, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
+        return torch.log1p(lost * (t - s) / (1 - lost * t))
+
+    def __repr__(self) -> str:
+        return "LogLinear()"
+
+
+class Cosine(Schedule):
+    """alpha(t) = 0.001 + (1 - 0.001) (1 - sin(pi t / 2)): quick at first, gentle at the end."""
+
+    def rate(self, t: float | Tensor) -> Tensor:
+        lost, angle = 1 - _FINAL_ALPHA, math.pi / 2 * _tensor(t)
+        return math.pi / 2 * lost * torch.cos(angle) / (1 - lost * torch.sin(angle))
+
+    def total(self, t: float | Tensor) -> Tensor:
+        return -torch.log1p(-(1 - _FINAL_ALPHA) * torch.sin(math.pi / 2 * _tensor(t)))
+
+    def inverse_total(self, c: float | Tensor) -> Tensor:
+        sine = -torch.expm1(-_tensor(c)) / (1 - _FINAL_ALPHA)
+        return torch.asin(sine.clamp(max=1.0)) * (2 / math.pi)
+
+    def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
+        lost, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
+        quarter = math.pi / 4
+        moved = 2 * lost * torch.cos(quarter * (t + s)) * torch.sin(quarter * (t - s))
+        return torch.log1p(moved / (1 - lost * torch.sin(2 * quarter * t)))
+
+    def __repr__(self) -> str:
+        return "Cosine()"

@@ -1,0 +1,51 @@
+"""Sites whose data is given: prefix, suffix, holes and any other pattern are one thing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import SiteMask, States
+
+
+@dataclass(frozen=True)
+class Observed:
+    """``values`` (batch, *shape) are known where ``mask`` is true: no noise, no loss and no jumps there.
+
+    ``mask`` may also be (*shape), one pattern for the whole batch. What ``values`` holds elsewhere is never looked at.
+
+    >>> prefix = Observed(torch.tensor([True, True, False]), torch.tensor([[4, 2, 0]]))
+    >>> prefix.fill(torch.tensor([[1, 1, 1]]))
+    tensor([[4, 2, 1]])
+    """
+
+    mask: SiteMask
+    values: States
+
+    def __init__(self, mask: Tensor, values: Tensor) -> None:
+        if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+            given = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+            raise TypeError(f"mask must be a bool tensor, true where the value is known, got {given}")
+        if not isinstance(values, Tensor) or values.dtype != torch.int64:
+            given = values.dtype if isinstance(values, Tensor) else type(values).__name__
+            raise TypeError(f"values must hold states as int64, got {given}")
+        if mask.shape != values.shape and mask.shape != values.shape[1:]:
+            raise ValueError(
+                f"mask must have the shape of values, {tuple(values.shape)}, or of one sample, "
+                f"{tuple(values.shape[1:])}, got {tuple(mask.shape)}"
+            )
+        object.__setattr__(self, "mask", mask.expand(values.shape))
+        object.__setattr__(self, "values", values)
+
+    def fill(self, x: States) -> States:
+        """``x`` with the known values in their places."""
+        return torch.where(self.mask, self.values, x)
+
+    def check(self, x: States, num_states: int) -> None:
+        """Refuses a pattern that does not fit the states ``x`` of a process with ``num_states`` states."""
+        if self.mask.shape != x.shape:
+            raise ValueError(f"observed must have the shape of x, {tuple(x.shape)}, got {tuple(self.mask.shape)}")
+        _check.states(self.values.masked_fill(~self.mask, 0), num_states, name="the observed values")
