@@ -12,8 +12,8 @@ The path of the data, here with the exact posterior of a known law in the place 
 >>> reverse.posterior(x_t, 0.3).probs.shape
 torch.Size([2, 2, 2])
 >>> reverse.rates(torch.tensor([[1, 0]]), 0.3)
-tensor([[[1.6222, 0.0000],
-         [0.0000, 1.6222]]], dtype=torch.float64)
+tensor([[[1.4412, 0.0000],
+         [0.0000, 1.4412]]], dtype=torch.float64)
 """
 
 from __future__ import annotations

@@ -32,5 +32,5 @@ Time: TypeAlias = float | Float[Tensor, ""] | Float[Tensor, "batch"]
 Matrix: TypeAlias = Float[Tensor, "states states"]
 """A generator or a transition kernel; row i is *from* state i."""
 
-Law: TypeAlias = Float[Tensor, "*shape states"]
-"""A law over the states, one for all sites or one for each."""
+Law: TypeAlias = Float[Tensor, "*sites states"]
+"""A law over the states: one for all sites, (S,), or one for each, (*shape, S)."""

@@ -30,8 +30,8 @@ class ExactDenoiser(Denoiser):
     >>> pmf = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
     >>> exact = ExactDenoiser(pmf, Uniform(2, Constant(0.5)))
     >>> exact(torch.tensor([[0, 0]]), 0.5).probs
-    tensor([[[0.8870, 0.1130],
-             [0.8870, 0.1130]]])
+    tensor([[[0.9434, 0.0566],
+             [0.9434, 0.0566]]])
     """
 
     def __init__(self, pmf: Tensor, process: ForwardProcess) -> None:

@@ -137,7 +137,7 @@ class RankOne(RankOneProcess):
     >>> from tauleap.noise import LogLinear
     >>> process = RankOne(torch.tensor([0.5, 0.25, 0.25]), LogLinear())
     >>> process.kernel_from(torch.tensor([[0]]), 1.0)
-    tensor([[[0.5005, 0.2497, 0.2497]]])
+    tensor([[[0.5005, 0.2498, 0.2498]]])
     """
 
     def __init__(self, prior: Law, schedule: Schedule) -> None:

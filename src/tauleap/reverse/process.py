@@ -26,7 +26,7 @@ class ReverseProcess(nn.Module):
     >>> process = Uniform(2, Constant(0.5))
     >>> reverse = ReverseProcess(process, ExactDenoiser(torch.tensor([0.9, 0.1]), process))
     >>> reverse.rates(torch.tensor([[1]]), 0.5)
-    tensor([[[1.4592, 0.0000]]])
+    tensor([[[1.4426, 0.0000]]])
     """
 
     def __init__(self, process: ForwardProcess, denoiser: Denoiser) -> None:

@@ -79,7 +79,7 @@ class RankOneReversal(Reversal):
         others = probs.sum(-1)
         return probs, own.masked_fill(self.fixed, 1.0), others.masked_fill(self.fixed, 0.0)
 
-    def _combine(self, probs: PerState, on_probs: PerSite, on_law: PerSite, *, at_own_state: float) -> PerState:
+    def _combine(self, probs: PerState, on_probs: Tensor, on_law: PerSite, *, at_own_state: float) -> PerState:
         law = self.kernel.law.to(probs.dtype).to(probs.device)
         on_probs = on_probs.masked_fill(self.fixed, 0.0)[..., None]
         if probs.requires_grad:
