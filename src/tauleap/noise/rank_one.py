@@ -135,9 +135,9 @@ class RankOne(RankOneProcess):
     A state of probability 0 is one that the site does not have: data is never in it, and noise never comes to it.
 
     >>> from tauleap.noise import LogLinear
-    >>> process = RankOne(torch.tensor([0.5, 0.25, 0.25]), LogLinear())
-    >>> process.kernel_from(torch.tensor([[0]]), 1.0)
-    tensor([[[0.5005, 0.2498, 0.2498]]])
+    >>> process = RankOne(torch.tensor([0.6, 0.2, 0.2]), LogLinear())
+    >>> process.kernel_from(torch.tensor([[0]]), 0.5)
+    tensor([[[0.8002, 0.0999, 0.0999]]])
     """
 
     def __init__(self, prior: Law, schedule: Schedule) -> None:

@@ -1,0 +1,49 @@
+# Every target makes .venv when it is needed and installs what it needs into it: there is no other set-up.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constraints.txt
+
+# Two installs at once into one environment would break it.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help test lint demo bench docs clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+test: lint  ## lint, then run the tests and the doctests
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev  ## ruff (rules and format) and basedpyright
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+demo: .venv/.core  ## write the pictures of `tauleap demo` to tauleap-demo/
+	$(BIN)/tauleap demo
+
+bench: .venv/.dev  ## print the benchmarks as a table of ratios
+	$(BIN)/python -m benchmarks
+
+docs: .venv/.docs  ## build the documentation into site/
+	$(BIN)/mkdocs build --strict
+
+clean:  ## remove what was built and cached, but not .venv
+	rm -rf build dist site tauleap-demo .pytest_cache .ruff_cache .hypothesis
+	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# One stamp for each set of extras; a newer pyproject.toml or constraints.txt installs again.
+.venv/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e .
+	@touch $@
+
+.venv/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[dev]'
+	@touch $@ .venv/.core
+
+.venv/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[docs]'
+	@touch $@ .venv/.core

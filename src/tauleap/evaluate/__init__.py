@@ -1,0 +1,1 @@
+"""Samples -> numbers with standard errors, and pictures."""

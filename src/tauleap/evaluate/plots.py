@@ -1,0 +1,119 @@
+"""Pictures, in one style.
+
+Figures are made from matplotlib's classes and not by pyplot, which keeps every figure alive in a global list and picks
+a window system: here nothing is shown, nothing leaks, and no display is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from jaxtyping import Float, Int64
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from PIL import Image
+from torch import Tensor
+
+from tauleap import _check, _files
+
+STYLE: dict[Any, Any] = {
+    "figure.dpi": 100,
+    "figure.facecolor": "white",
+    "font.family": "DejaVu Sans",
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.linewidth": 0.6,
+    "axes.edgecolor": "0.6",
+    "image.cmap": "BuPu",
+    "image.interpolation": "nearest",
+    "xtick.bottom": False,
+    "xtick.labelbottom": False,
+    "ytick.left": False,
+    "ytick.labelleft": False,
+}
+"""The matplotlib settings of every picture."""
+
+_INK = "#6e016b"
+
+
+def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
+    """A row of laws of two dimensions, ``laws[i, x, y]`` with y upwards, on one colour scale so that they compare."""
+    if len(titles) != len(laws):
+        raise ValueError(f"every law needs a title, got {len(laws)} laws and {len(titles)} titles")
+    if len(laws) == 0:
+        raise ValueError("laws must hold at least one law, got none")
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(1.7 * len(laws) + 0.7, 2.0), layout="constrained")
+        panels = figure.subplots(1, len(laws), squeeze=False)[0]
+        brightest = laws.max().item()
+        images = []
+        for panel, law, title in zip(panels, laws, titles, strict=True):
+            table = law.detach().cpu().double().numpy()
+            images.append(panel.imshow(table.T, origin="lower", vmin=0, vmax=brightest))
+            panel.set_title(title)
+        bar = figure.colorbar(images[0], ax=list(panels), shrink=0.8, pad=0.02, label="probability")
+        bar.ax.tick_params(right=True, labelright=True, labelsize=7)
+        return figure
+
+
+def draw_points(points: Int64[Tensor, "n 2"], num_states: int, title: str = "") -> Figure:
+    """Points (x, y) with states ``0 .. num_states-1``, y upwards.
+
+    Each point keeps its own place within its cell from picture to picture, so that points of one cell do not hide each
+    other and a point of a film moves only when its state does.
+    """
+    num_states = _check.integer("num_states", num_states, least=2)
+    with matplotlib.rc_context(STYLE):
+        # A fixed place, whatever the title: the frames of a film must agree.
+        figure = Figure(figsize=(3.2, 3.4))
+        panel = figure.add_axes((0.02, 0.02, 0.96, 0.90))
+        x, y = points.detach().cpu().unbind(-1)
+        # Multiples of the plastic number's inverse powers fill the unit square evenly.
+        place_x = [math.fmod(0.7548776662466927 * i, 1.0) - 0.5 for i in range(len(x))]
+        place_y = [math.fmod(0.5698402909980532 * i, 1.0) - 0.5 for i in range(len(y))]
+        panel.scatter(x.numpy() + place_x, y.numpy() + place_y, s=4, color=_INK, alpha=0.6, linewidths=0)
+        panel.set(xlim=(-0.5, num_states - 0.5), ylim=(-0.5, num_states - 0.5), aspect="equal", title=title)
+        return figure
+
+
+def save_png(figure: Figure, path: str | os.PathLike[str]) -> Path:
+    """Writes the figure at twice its nominal resolution; returns the path."""
+    with matplotlib.rc_context(STYLE), _files.replacing(path) as file:
+        FigureCanvasAgg(figure).print_figure(file, format="png", dpi=2 * figure.dpi)
+    return Path(path)
+
+
+def save_gif(
+    figures: Iterable[Figure],
+    path: str | os.PathLike[str],
+    *,
+    seconds_per_frame: float = 0.08,
+    seconds_at_ends: float = 1.0,
+) -> Path:
+    """Writes the figures as a film that repeats, resting at its first and last picture; returns the path.
+
+    Figures are drawn as they come, so a generator of them needs no more memory than their pixels.
+    """
+    frame = _check.positive("seconds_per_frame", seconds_per_frame)
+    ends = _check.positive("seconds_at_ends", seconds_at_ends)
+    frames = [_pixels(figure) for figure in figures]
+    if not frames:
+        raise ValueError("figures must hold at least one figure, got none")
+    durations = [round(1000 * frame)] * len(frames)
+    durations[0] = durations[-1] = round(1000 * ends)
+    with _files.replacing(path) as file:
+        frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+    return Path(path)
+
+
+def _pixels(figure: Figure) -> Image.Image:
+    with matplotlib.rc_context(STYLE):
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    picture = Image.frombuffer("RGBA", canvas.get_width_height(), bytes(canvas.buffer_rgba()))
+    return picture.convert("RGB").quantize(64)

@@ -1,0 +1,142 @@
+"""The command line: what it prints, what it returns, and how fast it answers."""
+
+import os
+import subprocess
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from tauleap import cli
+from tauleap._version import __version__
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"tauleap {__version__}\n"
+
+
+def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(["--help"])
+    assert exit_info.value.code == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in [*cli.COMMANDS, "--version"])
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_answers_at_once(option: str) -> None:
+    def cpu_seconds() -> float:
+        before = os.times()
+        subprocess.run([SCRIPT, option], check=True, stdout=subprocess.DEVNULL, timeout=60)
+        after = os.times()
+        return after.children_user + after.children_system - before.children_user - before.children_system
+
+    # The best of three: the first run may have to compile the modules.
+    assert min(cpu_seconds() for _ in range(3)) < 0.5
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["--nonsense"],
+        ["nonsense"],
+        ["--version", "demo"],
+        ["demo", "--nonsense", "1"],
+        ["demo", "--poi", "5"],
+        ["demo", "--points", "many"],
+        ["demo", "extra"],
+    ],
+)
+def test_unknown_arguments_are_errors(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main(arguments)
+    assert exit_info.value.code == 2
+    assert capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Fails as the library does."""
+
+    kind: str = "value"
+
+    def run(self) -> None:
+        errors = {"value": ValueError, "type": TypeError, "os": OSError, "bug": RuntimeError, "stop": KeyboardInterrupt}
+        raise errors[self.kind]("what was given\nand what is wanted")
+
+
+@pytest.fixture
+def with_failing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cli.COMMANDS, "failing", Failing)
+    monkeypatch.delenv("TAULEAP_TRACEBACK", raising=False)
+
+
+@pytest.mark.usefixtures("with_failing")
+@pytest.mark.parametrize("kind", ["value", "type", "os"])
+def test_a_users_error_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["failing", "--kind", kind]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "tauleap: error: what was given and what is wanted\n"
+    assert captured.out == ""
+
+
+@pytest.mark.usefixtures("with_failing")
+def test_a_bug_keeps_its_traceback() -> None:
+    with pytest.raises(RuntimeError):
+        cli.main(["failing", "--kind", "bug"])
+
+
+@pytest.mark.usefixtures("with_failing")
+def test_the_traceback_of_a_users_error_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TAULEAP_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="what was given"):
+        cli.main(["failing"])
+
+
+@pytest.mark.usefixtures("with_failing")
+def test_interrupted() -> None:
+    assert cli.main(["failing", "--kind", "stop"]) == 130
+
+
+def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a" / "b"
+    assert cli.main(["demo", "--out", str(out), "--points", "50"]) == 0
+    printed = capsys.readouterr().out
+    assert sorted(path.name for path in out.iterdir()) == ["laws.png", "points.gif"]
+    for path in out.iterdir():
+        assert str(path) in printed
+        with Image.open(path) as image:
+            image.load()
+    # The distances from the stationary law, which no step of the chain can increase.
+    rows = [line.split("│")[1:3] for line in printed.splitlines() if line.startswith("│")]
+    times, distances = zip(*((float(t), float(distance)) for t, distance in rows), strict=True)
+    assert (times[0], times[-1]) == (0.0, 1.0)
+    assert list(distances) == sorted(distances, reverse=True)
+    assert 0 <= distances[-1] < distances[0] / 5
+
+
+def test_demo_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    for name, seed in [("a", 3), ("b", 3), ("c", 4)]:
+        assert cli.main(["demo", "--out", str(tmp_path / name), "--points", "20", "--seed", str(seed)]) == 0
+    film = {name: (tmp_path / name / "points.gif").read_bytes() for name in "abc"}
+    assert film["a"] == film["b"] != film["c"]
+
+
+@pytest.mark.parametrize("option", [("--points", "0"), ("--seed", "-1"), ("--seed", str(2**63))])
+def test_demo_refuses(option: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--out", str(tmp_path / "out"), *option]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"tauleap: error: {option[0]} must be")
+    assert not (tmp_path / "out").exists()
+
+
+def test_demo_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "taken").write_text("")
+    assert cli.main(["demo", "--out", str(tmp_path / "taken")]) == 2
+    assert "taken" in capsys.readouterr().err
