@@ -1,4 +1,4 @@
-"""What the README shows works.
+"""What the README and CONTRIBUTING show works.
 
 Python blocks run in order in one namespace, in an empty folder; the commands of bash and console blocks run in another.
 Not run, because they need a network or would start this test again: ``git clone``, ``cd``, ``pip install``, ``make``.
@@ -60,14 +60,15 @@ def test_the_reader_of_blocks() -> None:
     assert [is_run(command) for command in commands(text)] == [False, True, False]
 
 
-def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = blocks(readme(), "python")
-    assert found, "the README shows no Python"
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_python_blocks_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = blocks((ROOT / page).read_text(encoding="utf-8"), "python")
+    assert found, f"{page} shows no Python"
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "readme"}
     for block in found:
-        # Empty lines before the block make a traceback name the line of the README.
-        exec(compile("\n" * (block.line - 1) + block.body, str(README), "exec"), namespace)
+        # Empty lines before the block make a traceback name the line of the page.
+        exec(compile("\n" * (block.line - 1) + block.body, page, "exec"), namespace)
 
 
 def test_commands_run(tmp_path: Path) -> None:
