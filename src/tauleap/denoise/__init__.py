@@ -3,5 +3,6 @@
 from tauleap.denoise.denoiser import Denoiser, NetworkDenoiser
 from tauleap.denoise.exact import ExactDenoiser
 from tauleap.denoise.posterior import Posterior
+from tauleap.denoise.truncated_logistic import TruncatedLogistic
 
-__all__ = ["Denoiser", "ExactDenoiser", "NetworkDenoiser", "Posterior"]
+__all__ = ["Denoiser", "ExactDenoiser", "NetworkDenoiser", "Posterior", "TruncatedLogistic"]

@@ -1,0 +1,51 @@
+"""Asking a network: it gets what its ``forward`` takes, and nothing that it would ignore."""
+
+from __future__ import annotations
+
+import inspect
+
+import torch
+from torch import Tensor, nn
+
+from tauleap._shapes import States, Time
+from tauleap.observed import Observed
+
+
+class Asker:
+    """Calls ``network(x_t, t)`` with t of shape (batch,), and ``observed`` and ``condition`` where it takes them."""
+
+    def __init__(self, network: nn.Module) -> None:
+        if not isinstance(network, nn.Module):
+            raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
+        parameters = inspect.signature(network.forward).parameters
+        takes_anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        self._takes_observed = takes_anything or "observed" in parameters
+        self._takes_condition = takes_anything or "condition" in parameters
+
+    def __call__(
+        self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
+    ) -> Tensor:
+        """What the network says."""
+        arguments: dict[str, Tensor | None] = {}
+        if self._takes_observed:
+            arguments["observed"] = None if observed is None else observed.mask
+        if self._takes_condition:
+            arguments["condition"] = condition
+        elif condition is not None:
+            raise TypeError(
+                f"{type(network).__name__} takes no condition: "
+                "give its forward a parameter `condition`, or leave condition out"
+            )
+        out = network(x_t, _one_a_sample(t, x_t, network), **arguments)
+        if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
+            given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(
+                f"the network must answer with one axis behind the shape of x_t, {tuple(x_t.shape)}, got {given}"
+            )
+        return out
+
+
+def _one_a_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
+    """t as (batch,), in the dtype of the network's parameters."""
+    dtype = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.get_default_dtype())
+    return torch.as_tensor(t).to(dtype).to(x_t.device).expand(x_t.shape[0])

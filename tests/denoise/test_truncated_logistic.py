@@ -1,0 +1,74 @@
+"""The truncated logistic against 50 digits, in the middle and in both tails."""
+
+import itertools
+import math
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tauleap.denoise import TruncatedLogistic
+from tauleap.denoise.truncated_logistic import truncated_logistic_logits
+
+
+def exact_log_probs(mean: float, scale: float, num_states: int) -> list[float]:
+    with mpmath.workdps(50):
+        centre, width = mpmath.mpf(mean), mpmath.mpf(scale)
+        ends = [(mpmath.mpf(2 * k) / num_states - 1 - centre) / width for k in range(num_states + 1)]
+
+        def between(a: mpmath.mpf, b: mpmath.mpf) -> mpmath.mpf:
+            # Written on the side where the sigmoid is small, so that 50 digits are enough for tails of e^-2000.
+            return 1 / (1 + mpmath.exp(-b)) - 1 / (1 + mpmath.exp(-a)) if b <= 0 else between_above(a, b)
+
+        def between_above(a: mpmath.mpf, b: mpmath.mpf) -> mpmath.mpf:
+            return 1 / (1 + mpmath.exp(a)) - 1 / (1 + mpmath.exp(b))
+
+        mass = [between(a, b) for a, b in itertools.pairwise(ends)]
+        total = mpmath.fsum(mass)
+        return [float(mpmath.log(m / total)) for m in mass]
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.05, 1.0, 10.0])
+@pytest.mark.parametrize("mean", [-3.0, -1.0, -0.2, 0.0, 0.7, 1.0, 2.5])
+def test_log_probs_are_right_in_both_tails(mean: float, scale: float) -> None:
+    logits = truncated_logistic_logits(
+        torch.tensor([mean], dtype=torch.float64), torch.tensor([math.log(scale)], dtype=torch.float64), 256
+    )
+    found = logits.log_softmax(-1)[0]
+    wanted = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    assert math.isclose(found.exp().sum().item(), 1.0, rel_tol=1e-12)
+
+
+class Fixed(nn.Module):
+    def __init__(self, out: Tensor) -> None:
+        super().__init__()
+        self.out = nn.Parameter(out)
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        return self.out.expand(*x.shape, self.out.shape[-1])
+
+
+def test_a_network_of_zeros_keeps_what_it_sees_but_for_the_tanh() -> None:
+    denoiser = TruncatedLogistic(Fixed(torch.zeros(2)), 9)
+    x = torch.arange(9)[None]
+    mode = denoiser(x, 0.5).mode
+    scaled = torch.tanh(x / 4.0 - 1)
+    torch.testing.assert_close(mode, ((scaled + 1) / 2 * 9).floor().long())
+
+
+@pytest.mark.parametrize("out", [(-1e4, -1e4), (1e4, -1e4), (0.0, -1e4), (0.0, 80.0), (-30.0, 5.0)])
+def test_extreme_outputs_keep_finite_probabilities_and_gradients(out: tuple[float, float]) -> None:
+    network = Fixed(torch.tensor(out))
+    probs = TruncatedLogistic(network, 256)(torch.tensor([[0, 128, 255]]), 0.5).probs
+    torch.testing.assert_close(probs.sum(-1), torch.ones(1, 3))
+    probs[..., 7].sum().backward()
+    assert network.out.grad is not None
+    assert bool(torch.isfinite(network.out.grad).all())
+
+
+def test_a_network_with_another_number_of_outputs_is_refused() -> None:
+    denoiser = TruncatedLogistic(Fixed(torch.zeros(3)), 9)
+    with pytest.raises(ValueError, match="two numbers a site"):
+        denoiser(torch.zeros(1, 2, dtype=torch.int64), 0.5)
