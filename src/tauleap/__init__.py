@@ -24,14 +24,14 @@ from typing import TYPE_CHECKING
 from tauleap._version import __version__
 
 if TYPE_CHECKING:
-    from tauleap import data, denoise, noise
+    from tauleap import data, denoise, network, noise
     from tauleap.observed import Observed
     from tauleap.reverse import ReverseProcess
 
-__all__ = ["Observed", "ReverseProcess", "__version__", "data", "denoise", "noise"]
+__all__ = ["Observed", "ReverseProcess", "__version__", "data", "denoise", "network", "noise"]
 
 _HOMES = {"Observed": "tauleap.observed", "ReverseProcess": "tauleap.reverse"}
-_MODULES = ("data", "noise", "denoise")
+_MODULES = ("data", "noise", "network", "denoise")
 
 
 def __getattr__(name: str) -> object:

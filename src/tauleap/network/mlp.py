@@ -1,0 +1,108 @@
+"""The residual MLP of the two-dimensional example (App. H.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from tauleap._shapes import PerState, SiteMask, States
+from tauleap.network.checks import check_call, check_even, check_shape, check_sizes, check_states
+from tauleap.network.encoding import normalise, one_hot
+from tauleap.network.film import FiLM
+from tauleap.network.network import Network, Times
+from tauleap.network.time_embedding import TimeEmbedding
+
+
+class ResidualBlock(nn.Module):
+    """MLP with one hidden layer, residual connection, layer norm, FiLM, in this order (App. H.1, end of H.3)."""
+
+    def __init__(self, width: int, hidden: int, time_width: int) -> None:
+        super().__init__()
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        self.norm = nn.LayerNorm(width)
+        self.film = FiLM(time_width, width)
+
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        """(B, ..., width) -> (B, ..., width)."""
+        return self.film(embedding)(self.norm(h + self.mlp(h)))
+
+
+@final
+class ResidualMLP(Network):
+    """Every site sees every other through a few dense layers (App. H.1); the defaults have 16,880 parameters.
+
+    The paper does not say how the two integers enter: here they are normalised to [-1, 1].
+
+    Args:
+        num_states: S.
+        shape: of one datum; its sites are flattened inside.
+        width: of the residual stream.
+        hidden: of the MLP in each block.
+        depth: number of blocks.
+        time_size: of the sinusoidal embedding of t.
+        time_hidden: of the MLP after it.
+        time_width: its output, from which each block makes its scale and offset.
+        one_hot: take each site as S indicators instead of one number, which states without an order need.
+        mark_observed: append the mask of given sites to the input. If false, ``observed`` tells the network nothing
+            that ``x`` does not.
+    """
+
+    def __init__(
+        self,
+        num_states: int = 32,
+        shape: Sequence[int] = (2,),
+        *,
+        width: int = 16,
+        hidden: int = 32,
+        depth: int = 2,
+        time_size: int = 32,
+        time_hidden: int = 32,
+        time_width: int = 128,
+        one_hot: bool = False,
+        mark_observed: bool = False,
+    ) -> None:
+        check_states(num_states)
+        sides = check_shape(shape)
+        check_sizes(width=width, hidden=hidden, depth=depth, time_hidden=time_hidden, time_width=time_width)
+        check_even(time_size=time_size)
+        super().__init__(
+            num_states=num_states,
+            shape=list(sides),
+            width=width,
+            hidden=hidden,
+            depth=depth,
+            time_size=time_size,
+            time_hidden=time_hidden,
+            time_width=time_width,
+            one_hot=one_hot,
+            mark_observed=mark_observed,
+        )
+        self.num_states = num_states
+        self.shape = sides
+        self.one_hot = one_hot
+        self.mark_observed = mark_observed
+        sites = prod(sides)
+        self.time = TimeEmbedding(time_size, time_hidden, time_width)
+        self.input = nn.Linear(sites * ((num_states if one_hot else 1) + mark_observed), width)
+        self.blocks = nn.ModuleList(ResidualBlock(width, hidden, time_width) for _ in range(depth))
+        self.output = nn.Linear(width, sites * num_states)
+
+    def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
+        """int64 (B, *shape) -> logits (B, *shape, S)."""
+        check_call(x, t, observed)
+        if x.shape[1:] != self.shape:
+            raise ValueError(f"x must be (B, {', '.join(map(str, self.shape))}), got {tuple(x.shape)}")
+        encode = one_hot if self.one_hot else normalise
+        h = encode(x, self.num_states, self.input.weight.dtype).flatten(1)
+        if self.mark_observed:
+            mask = torch.zeros_like(x) if observed is None else observed
+            h = torch.cat((h, mask.flatten(1).to(h.dtype)), dim=1)
+        h = self.input(h)
+        embedding = self.time(t)
+        for block in self.blocks:
+            h = block(h, embedding)
+        return self.output(h).view(*x.shape, self.num_states)

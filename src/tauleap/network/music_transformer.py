@@ -1,0 +1,117 @@
+"""The transformer of the monophonic music experiment (App. H.3)."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from tauleap._shapes import PerState, SiteMask, States
+from tauleap.network.attention import SelfAttention
+from tauleap.network.checks import check_call, check_dropout, check_even, check_heads, check_sizes, check_states
+from tauleap.network.encoding import mark, one_hot
+from tauleap.network.film import FiLM
+from tauleap.network.mlp import ResidualBlock
+from tauleap.network.network import Network, Times
+from tauleap.network.time_embedding import TimeEmbedding, sinusoidal
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then an MLP; each is dropped out, added to its input, normed and modulated, both by one FiLM."""
+
+    def __init__(self, width: int, heads: int, hidden: int, time_width: int, dropout: float) -> None:
+        super().__init__()
+        self.attention = SelfAttention(width, heads)
+        self.mlp = nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, width))
+        self.attention_norm = nn.LayerNorm(width)
+        self.mlp_norm = nn.LayerNorm(width)
+        self.film = FiLM(time_width, width)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        """(B, D, width) -> (B, D, width)."""
+        modulate = self.film(embedding)
+        h = modulate(self.attention_norm(h + self.dropout(self.attention(h))))
+        return modulate(self.mlp_norm(h + self.dropout(self.mlp(h))))
+
+
+@final
+class MusicTransformer(Network):
+    """Encoder layers and residual MLPs on one-hot input (App. H.3); the defaults have 7,008,769 parameters.
+
+    Positions are sinusoidal, so a sequence may have any length. Dropout is applied where the paper says, at the output
+    of each attention and of each MLP in the encoder. Bars that are given are simply part of ``x``, as in the paper.
+
+    Args:
+        num_states: S.
+        width: of the model.
+        heads: of each self-attention.
+        hidden: of every MLP.
+        depth: number of encoder layers.
+        output_depth: number of residual MLPs after them.
+        time_size: of the sinusoidal embedding of t.
+        time_hidden: of the MLP after it.
+        time_width: its output, from which each layer makes its scale and offset.
+        dropout: probability of dropping.
+        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` tells the network
+            nothing that ``x`` does not.
+    """
+
+    def __init__(
+        self,
+        num_states: int = 129,
+        *,
+        width: int = 128,
+        heads: int = 8,
+        hidden: int = 2048,
+        depth: int = 6,
+        output_depth: int = 2,
+        time_size: int = 128,
+        time_hidden: int = 2048,
+        time_width: int = 512,
+        dropout: float = 0.1,
+        mark_observed: bool = False,
+    ) -> None:
+        check_states(num_states)
+        check_heads(width, heads)
+        check_sizes(hidden=hidden, depth=depth, output_depth=output_depth)
+        check_sizes(time_hidden=time_hidden, time_width=time_width)
+        check_even(width=width, time_size=time_size)
+        check_dropout(dropout)
+        super().__init__(
+            num_states=num_states,
+            width=width,
+            heads=heads,
+            hidden=hidden,
+            depth=depth,
+            output_depth=output_depth,
+            time_size=time_size,
+            time_hidden=time_hidden,
+            time_width=time_width,
+            dropout=dropout,
+            mark_observed=mark_observed,
+        )
+        self.num_states = num_states
+        self.width = width
+        self.time = TimeEmbedding(time_size, time_hidden, time_width)
+        self.input = nn.Linear(num_states, width)
+        self.observed = nn.Parameter(torch.zeros(width)) if mark_observed else None
+        self.encoder = nn.ModuleList(EncoderLayer(width, heads, hidden, time_width, dropout) for _ in range(depth))
+        self.residual = nn.ModuleList(ResidualBlock(width, hidden, time_width) for _ in range(output_depth))
+        self.output = nn.Linear(width, num_states)
+
+    def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
+        """int64 (B, D) -> logits (B, D, S)."""
+        check_call(x, t, observed)
+        if x.ndim != 2:
+            raise ValueError(f"x must be (B, D), a batch of sequences, got {tuple(x.shape)}")
+        indicators = one_hot(x, self.num_states, self.input.weight.dtype)
+        positions = sinusoidal(torch.arange(x.shape[1], device=x.device), self.width)
+        h = self.input(indicators) + positions.to(indicators.dtype)
+        if self.observed is not None:
+            h = mark(h, self.observed, observed)
+        embedding = self.time(t)
+        for layer in (*self.encoder, *self.residual):
+            h = layer(h, embedding)
+        return self.output(h) + indicators

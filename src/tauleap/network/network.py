@@ -1,0 +1,47 @@
+"""What the networks have in common: how they are called, and that they can be rebuilt."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from copy import deepcopy
+from typing import Any, TypeAlias
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from tauleap._shapes import PerState, SiteMask, States
+
+Times: TypeAlias = Float[Tensor, ""] | Float[Tensor, "batch"]
+"""t in [0, 1] as a tensor: one for the whole batch, or one a sample."""
+
+
+class Network(nn.Module, ABC):
+    """A function (x_t, t) -> raw output that remembers how it was built.
+
+    A network of your own need not be one of these: any module with this call will do.
+
+    Args:
+        config: the constructor's arguments, as JSON can hold them.
+    """
+
+    def __init__(self, **config: Any) -> None:
+        super().__init__()
+        self._config = config
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The constructor's arguments: ``type(network)(**network.config)`` is the same network, newly initialised."""
+        return deepcopy(self._config)
+
+    @abstractmethod
+    def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
+        """The raw output at every site.
+
+        Args:
+            x: int64 (B, *shape), the noisy state.
+            t: floating, () or (B,); a scalar stands for the whole batch and is embedded once.
+            observed: bool (B, *shape), true where the value is given rather than noisy; the values are in ``x``.
+
+        Returns:
+            (B, *shape, S), in the dtype of the parameters.
+        """

@@ -1,0 +1,121 @@
+"""A transformer for sequences and tables of your own, after the diffusion transformer of Peebles and Xie 2023."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import final
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tauleap._shapes import PerState, SiteMask, States
+from tauleap.network.adaptive_block import AdaptiveBlock, zeroed
+from tauleap.network.checks import check_call, check_dropout, check_heads, check_shape, check_sizes, check_states
+from tauleap.network.encoding import mark
+from tauleap.network.network import Network, Times
+from tauleap.network.rotary import Rotation
+from tauleap.network.time_embedding import TimeEmbedding
+
+
+@final
+class SequenceTransformer(Network):
+    """Pre-norm transformer with rotary positions and adaptive norms by time: the default for data of your own.
+
+    Data of any shape are flattened inside; rotary positions count along the flattened index. The output layer begins at
+    zero, so the untrained network answers with the uniform distribution.
+
+    Args:
+        num_states: S.
+        shape: of one datum. If given, every site also has a learned vector, which tells the columns of a table or the
+            rows of a picture apart. If None, only distances count and data of any shape are taken.
+        width: of the model.
+        depth: number of blocks.
+        heads: of each self-attention.
+        dropout: probability of dropping, at the output of each attention and each MLP.
+        num_classes: how many values the class label ``condition`` can have; None for a network without labels.
+    """
+
+    def __init__(
+        self,
+        num_states: int,
+        shape: Sequence[int] | None = None,
+        *,
+        width: int = 256,
+        depth: int = 6,
+        heads: int = 8,
+        dropout: float = 0.0,
+        num_classes: int | None = None,
+    ) -> None:
+        check_states(num_states)
+        check_heads(width, heads)
+        if width // heads % 2:
+            raise ValueError(f"rotary positions need heads of even size, got width={width} and heads={heads}")
+        check_sizes(depth=depth, num_classes=1 if num_classes is None else num_classes)
+        check_dropout(dropout)
+        sides = None if shape is None else check_shape(shape)
+        super().__init__(
+            num_states=num_states,
+            shape=None if sides is None else list(sides),
+            width=width,
+            depth=depth,
+            heads=heads,
+            dropout=dropout,
+            num_classes=num_classes,
+        )
+        self.shape = sides
+        self.head_size = width // heads
+        self.num_classes = num_classes
+        self.time = TimeEmbedding(width, width, width, nn.SiLU())
+        self.classes = None if num_classes is None else nn.Embedding(num_classes + 1, width)
+        self.input = nn.Embedding(num_states, width)
+        self.sites = None if sides is None else nn.Parameter(torch.randn(prod(sides), width))
+        self.observed = nn.Parameter(torch.zeros(width))
+        self.blocks = nn.ModuleList(AdaptiveBlock(width, heads, dropout) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, elementwise_affine=False)
+        self.modulation = zeroed(nn.Linear(width, 2 * width))
+        self.output = zeroed(nn.Linear(width, num_states))
+
+    def forward(
+        self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
+    ) -> PerState:
+        """int64 (B, *shape) -> logits (B, *shape, S).
+
+        Args:
+            x: int64 (B, *shape), the noisy state.
+            t: floating, () or (B,).
+            observed: bool (B, *shape), true where the value is given.
+            condition: int64 (B,), class labels; the label ``num_classes``, like None for the whole batch, means that
+                the class is not known.
+        """
+        check_call(x, t, observed)
+        if x.ndim < 2 or (self.shape is not None and x.shape[1:] != self.shape):
+            wanted = "at least one site" if self.shape is None else f"shape {self.shape}"
+            raise ValueError(f"x must be a batch of data with {wanted}, got {tuple(x.shape)}")
+        h = self.input(x.flatten(1))
+        if self.sites is not None:
+            h = h + self.sites
+        h = mark(h, self.observed, None if observed is None else observed.flatten(1))
+        embedding = F.silu(self._embed(x, t, condition))
+        rotation = Rotation.of_length(h.shape[1], self.head_size, like=h)
+        for block in self.blocks:
+            h = block(h, embedding, rotation)
+        scale, offset = self.modulation(embedding).unsqueeze(1).chunk(2, dim=-1)
+        return self.output(torch.addcmul(offset, 1 + scale, self.norm(h))).unflatten(1, x.shape[1:])
+
+    def _embed(self, x: Tensor, t: Tensor, condition: Tensor | None) -> Tensor:
+        """Time and class -> (1 or B, width)."""
+        embedding = self.time(t)
+        if self.classes is None or self.num_classes is None:
+            if condition is not None:
+                raise ValueError("condition was given to a network without labels: build it with num_classes=...")
+            return embedding
+        if condition is None:
+            condition = torch.full((1,), self.num_classes, device=x.device)
+        elif condition.is_floating_point() or condition.shape != x.shape[:1]:
+            raise ValueError(
+                f"condition must be ({x.shape[0]},) integers, one label for each x, "
+                f"got {condition.dtype} of shape {tuple(condition.shape)}"
+            )
+        return embedding + self.classes(condition)

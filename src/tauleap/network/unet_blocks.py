@@ -1,0 +1,78 @@
+"""The parts of the U-Net (App. H.2; Ho et al. 2020)."""
+
+from __future__ import annotations
+
+from math import gcd, sqrt
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def group_norm(channels: int) -> nn.GroupNorm:
+    """Group norm with up to 32 groups of at least four channels; ``channels`` must be a multiple of four."""
+    return nn.GroupNorm(gcd(32, channels // 4), channels, eps=1e-6)
+
+
+class ConvolutionBlock(nn.Module):
+    """Two convolutions, between which the time embedding is added; the sum with the input is rescaled by 1/sqrt 2."""
+
+    def __init__(self, in_channels: int, out_channels: int, time_width: int, dropout: float) -> None:
+        super().__init__()
+        self.norm_1 = group_norm(in_channels)
+        self.convolution_1 = nn.Conv2d(in_channels, out_channels, 3, padding=1)
+        self.time = nn.Linear(time_width, out_channels)
+        self.norm_2 = group_norm(out_channels)
+        self.dropout = nn.Dropout(dropout)
+        self.convolution_2 = nn.Conv2d(out_channels, out_channels, 3, padding=1)
+        same = in_channels == out_channels
+        self.shortcut = nn.Identity() if same else nn.Conv2d(in_channels, out_channels, 1)
+
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        """(B, in_channels, H, W) -> (B, out_channels, H, W); ``embedding`` has already been through SiLU."""
+        update = self.convolution_1(F.silu(self.norm_1(h))) + self.time(embedding)[:, :, None, None]
+        update = self.convolution_2(self.dropout(F.silu(self.norm_2(update))))
+        return (self.shortcut(h) + update) / sqrt(2)
+
+
+class PixelAttention(nn.Module):
+    """Self-attention with one head between all pixels; its projection begins at zero."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.norm = group_norm(channels)
+        self.qkv = nn.Linear(channels, 3 * channels)
+        self.out = nn.Linear(channels, channels)
+        nn.init.zeros_(self.out.weight)
+        nn.init.zeros_(self.out.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """(B, channels, H, W) -> (B, channels, H, W)."""
+        pixels = self.norm(h).flatten(2).transpose(1, 2)
+        q, k, v = self.qkv(pixels).unsqueeze(1).chunk(3, dim=-1)
+        update = self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1))
+        return (h + update.transpose(1, 2).view_as(h)) / sqrt(2)
+
+
+class Stage(nn.Module):
+    """A convolution block, with attention after it where wanted."""
+
+    def __init__(self, in_channels: int, out_channels: int, time_width: int, dropout: float, attention: bool) -> None:
+        super().__init__()
+        self.convolution = ConvolutionBlock(in_channels, out_channels, time_width, dropout)
+        self.attention = PixelAttention(out_channels) if attention else nn.Identity()
+
+    def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
+        """(B, in_channels, H, W) -> (B, out_channels, H, W)."""
+        return self.attention(self.convolution(h, embedding))
+
+
+class Upsample(nn.Module):
+    """Twice the height and width: nearest neighbour, then a convolution."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.convolution = nn.Conv2d(channels, channels, 3, padding=1)
+
+    def forward(self, h: Tensor) -> Tensor:
+        """(B, channels, H, W) -> (B, channels, 2 H, 2 W)."""
+        return self.convolution(F.interpolate(h, scale_factor=2.0, mode="nearest"))

@@ -1,0 +1,49 @@
+import pytest
+import torch
+
+from tauleap.network import ResidualMLP
+
+
+def test_unordered_states_are_told_apart_only_as_indicators() -> None:
+    """Of numbers, the first layer can only make something linear in the state; of indicators, anything."""
+    x = torch.arange(5)[:, None]
+    for one_hot, rank in ((False, 1), (True, 4)):
+        torch.manual_seed(0)
+        network = ResidualMLP(5, (1,), one_hot=one_hot)
+        seen = []
+        network.input.register_forward_hook(lambda _, __, out, seen=seen: seen.append(out))
+        network(x, torch.tensor(0.5))
+        assert torch.linalg.matrix_rank(seen[0] - seen[0].mean(0), atol=1e-5) == rank
+
+
+def test_widths_can_be_set() -> None:
+    network = ResidualMLP(
+        3, [2, 2], width=24, hidden=40, depth=3, time_size=8, time_hidden=12, time_width=20, one_hot=True
+    )
+    assert network.input.in_features == 12
+    assert len(network.blocks) == 3
+    assert network(torch.zeros(2, 2, 2, dtype=torch.int64), torch.rand(2)).shape == (2, 2, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"num_states": 1}, "num_states must be an integer of at least 2, got 1"),
+        ({"shape": ()}, r"shape must be one or more positive integers.*got \(\)"),
+        ({"shape": (2, 0)}, r"got \(2, 0\)"),
+        ({"shape": 2}, "got 2"),
+        ({"width": 0}, "width must be a positive integer, got 0"),
+        ({"depth": -1}, "depth must be"),
+        ({"hidden": 2.5}, r"hidden must be a positive integer, got 2\.5"),
+        ({"time_size": 7}, "time_size must be a positive even integer, got 7"),
+    ],
+)
+@pytest.mark.usefixtures("as_users_call")
+def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ResidualMLP(**arguments)
+
+
+def test_refuses_another_shape() -> None:
+    with pytest.raises(ValueError, match=r"x must be \(B, 2\), got \(3, 4\)"):
+        ResidualMLP()(torch.zeros(3, 4, dtype=torch.int64), torch.rand(3))

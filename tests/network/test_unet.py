@@ -1,0 +1,98 @@
+import math
+
+import pytest
+import torch
+
+from tauleap.network import UNet
+from tauleap.network.unet_blocks import ConvolutionBlock, PixelAttention, group_norm
+
+
+@pytest.mark.parametrize(
+    ("size", "multipliers"),
+    [((32, 32), (1, 2, 2, 2)), ((28, 28), (1, 2, 2)), ((8, 8), [1, 2]), ((8, 4), (1, 1, 2)), ((5, 3), (2,))],
+)
+def test_takes_pictures_of_several_sizes(size: tuple[int, int], multipliers) -> None:
+    network = UNet(17, 1, width=8, multipliers=multipliers, attention_levels=(len(multipliers) - 1,))
+    with torch.no_grad():
+        assert network(torch.randint(17, (2, 1, *size)), torch.rand(2)).shape == (2, 1, *size, 2)
+
+
+def test_attention_is_at_16_x_16_and_in_the_middle() -> None:
+    network = UNet(width=8)
+    seen = []
+    for module in network.modules():
+        if isinstance(module, PixelAttention):
+            module.register_forward_hook(lambda _, __, out: seen.append(tuple(out.shape[2:])))
+    network(torch.zeros(1, 3, 32, 32, dtype=torch.int64), torch.rand(1))
+    assert seen == [(16, 16)] * 2 + [(4, 4)] + [(16, 16)] * 3
+
+
+def test_means_come_first_and_log_scales_second() -> None:
+    network = UNet(17, 3, width=8, multipliers=(1,), attention_levels=())
+    torch.nn.init.zeros_(network.output.weight)
+    with torch.no_grad():
+        network.output.bias.copy_(torch.tensor([0.0, 1, 2, 10, 11, 12]))
+    out = network(torch.zeros(1, 3, 2, 2, dtype=torch.int64), torch.rand(1))
+    for channel in range(3):
+        assert (out[0, channel, ..., 0] == channel).all()
+        assert (out[0, channel, ..., 1] == 10 + channel).all()
+
+
+def test_can_give_logits() -> None:
+    network = UNet(17, 2, width=8, multipliers=(1, 2), outputs=17)
+    assert network(torch.zeros(1, 2, 4, 4, dtype=torch.int64), torch.rand(1)).shape == (1, 2, 4, 4, 17)
+
+
+def test_sums_are_rescaled_and_time_enters_between_the_convolutions() -> None:
+    torch.manual_seed(0)
+    block = ConvolutionBlock(8, 8, 4, dropout=0.0)
+    h, embedding = torch.randn(2, 8, 4, 4), torch.randn(2, 4)
+    inner = block.convolution_1(torch.nn.functional.silu(block.norm_1(h))) + block.time(embedding)[..., None, None]
+    update = block.convolution_2(torch.nn.functional.silu(block.norm_2(inner)))
+    torch.testing.assert_close(block(h, embedding), (h + update) / math.sqrt(2))
+    attention = PixelAttention(8)
+    torch.testing.assert_close(attention(h), h / math.sqrt(2))
+
+
+def test_attention_is_softmax_attention_over_pixels() -> None:
+    torch.manual_seed(0)
+    attention, h = PixelAttention(8), torch.randn(2, 8, 2, 3)
+    torch.nn.init.normal_(attention.out.weight)
+    q, k, v = attention.qkv(attention.norm(h).flatten(2).mT).chunk(3, dim=-1)
+    update = attention.out((q @ k.mT / math.sqrt(8)).softmax(-1) @ v)
+    torch.testing.assert_close(attention(h), (h + update.mT.unflatten(-1, (2, 3))) / math.sqrt(2))
+
+
+def test_groups_divide_the_channels() -> None:
+    assert [group_norm(c).num_groups for c in (4, 8, 48, 128, 144, 384, 512)] == [1, 2, 4, 32, 4, 32, 32]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"width": 6}, "width must be a multiple of 4, for the group norm, got 6"),
+        ({"multipliers": ()}, "multipliers must be one or more positive integers"),
+        ({"multipliers": (1, 0)}, r"multipliers must be.*got \(1, 0\)"),
+        ({"attention_levels": (4,)}, r"attention_levels must be among \[0, 1, 2, 3\], got \[4\]"),
+        ({"dropout": 1.5}, "dropout must lie"),
+        ({"depth": 0}, "depth must be"),
+        ({"outputs": 0}, "outputs must be"),
+        ({"image_channels": 0}, "image_channels must be"),
+    ],
+)
+def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        UNet(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((1, 3, 28, 28), "multiples of 8.*got 28 x 28: give UNet fewer multipliers"),
+        ((1, 28, 28), r"x must be images \(B, 3, H, W\), got \(1, 28, 28\)"),
+        ((1, 1, 32, 32), r"x must be images \(B, 3, H, W\)"),
+    ],
+)
+def test_refuses_pictures_that_do_not_fit(shape: tuple[int, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        UNet(width=8)(torch.zeros(shape, dtype=torch.int64), torch.rand(1))
