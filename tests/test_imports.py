@@ -24,10 +24,10 @@ DIRECT = {
     "objective": ["reverse"],
     "sampling": ["reverse"],
     "evaluate": ["objective", "sampling"],
-    "training": ["objective", "sampling", "data"],
-    "pretrained": ["evaluate", "training"],
+    "pretrained": ["evaluate"],
+    "training": ["pretrained", "data"],
     "testing": ["evaluate", "data"],
-    "recipes": ["pretrained"],
+    "recipes": ["training"],
     "cli": ["recipes"],
 }
 

@@ -24,14 +24,42 @@ from typing import TYPE_CHECKING
 from tauleap._version import __version__
 
 if TYPE_CHECKING:
-    from tauleap import data, denoise, network, noise
+    from tauleap import data, denoise, evaluate, network, noise, objective, pretrained, recipes, sampling, training
     from tauleap.observed import Observed
+    from tauleap.pretrained import Model, load
     from tauleap.reverse import ReverseProcess
+    from tauleap.sampling import sample
 
-__all__ = ["Observed", "ReverseProcess", "__version__", "data", "denoise", "network", "noise"]
+__all__ = [
+    "Model",
+    "Observed",
+    "ReverseProcess",
+    "__version__",
+    "data",
+    "denoise",
+    "evaluate",
+    "load",
+    "network",
+    "noise",
+    "objective",
+    "pretrained",
+    "recipes",
+    "sample",
+    "sampling",
+    "training",
+]
 
-_HOMES = {"Observed": "tauleap.observed", "ReverseProcess": "tauleap.reverse"}
-_MODULES = ("data", "noise", "network", "denoise")
+_HOMES = {
+    "Observed": "tauleap.observed",
+    "ReverseProcess": "tauleap.reverse",
+    "sample": "tauleap.sampling",
+    "Model": "tauleap.pretrained",
+    "load": "tauleap.pretrained",
+}
+_MODULES = (
+    *("data", "noise", "network", "denoise", "objective", "sampling", "evaluate"),
+    *("pretrained", "training", "recipes"),
+)
 
 
 def __getattr__(name: str) -> object:

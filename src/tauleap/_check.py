@@ -46,6 +46,19 @@ def states(x: object, num_states: int, *, name: str = "x") -> None:
             raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {int(low)} to {int(high)}")
 
 
+def positions(sites: object, x: Tensor) -> None:
+    """int64 positions (n,) in ``x.flatten()``."""
+    if not isinstance(sites, Tensor) or sites.dtype != torch.int64:
+        given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
+        raise TypeError(f"sites must be int64 positions in x.flatten(), got {given}")
+    if sites.ndim != 1:
+        raise ValueError(f"positions of sites must have one axis, got shape {tuple(sites.shape)}")
+    if sites.device.type == "cpu" and sites.numel() > 0:
+        low, high = torch.aminmax(sites)
+        if low < 0 or high >= x.numel():
+            raise ValueError(f"sites must be positions 0..{x.numel() - 1}, got values from {int(low)} to {int(high)}")
+
+
 def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
     """``t`` as float64, of shape () or (batch,), with every value in [0, 1]."""
     if isinstance(t, bool) or not isinstance(t, Real | Tensor):

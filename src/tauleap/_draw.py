@@ -8,12 +8,50 @@ import torch
 from torch import Tensor
 
 
+class PartOfBatch(torch.Generator):
+    """A generator for one of the equal ``parts`` of a batch, which it draws for as a whole.
+
+    Processes that each hold a part of a batch, with the same seed here, draw together what one process with the whole
+    batch draws with an ordinary generator. It needs draws whose first axis is the batch, or sites in its order.
+
+    >>> whole = uniforms((4, 2), torch.device("cpu"), torch.Generator().manual_seed(7))
+    >>> second = uniforms((2, 2), torch.device("cpu"), PartOfBatch(1, 2).manual_seed(7))
+    >>> torch.equal(second, whole[2:])
+    True
+    """
+
+    def __new__(cls, part: int, parts: int, device: torch.device | str = "cpu") -> PartOfBatch:
+        return super().__new__(cls, device)  # pyright: ignore[reportCallIssue] (torch declares __init__ alone)
+
+    def __init__(self, part: int, parts: int, device: torch.device | str = "cpu") -> None:
+        self.part, self.parts = part, parts
+
+
 def uniforms(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
     """float64 numbers in [0, 1), drawn where the generator lives and moved to ``device``."""
+    if isinstance(generator, PartOfBatch) and shape:
+        number, *rest = shape
+        return _part(_rand((generator.parts * number, *rest), device, generator), generator).to(device)
+    return _rand(shape, device, generator).to(device)
+
+
+def stratified(number: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
+    """float64 numbers in [0, 1), (number,): one in each of as many equal parts, dealt out at random."""
+    total = number * (generator.parts if isinstance(generator, PartOfBatch) else 1)
+    within = _rand((total,), device, generator)
+    places = (_rand((total,), device, generator).argsort() + within) / total
+    return (_part(places, generator) if isinstance(generator, PartOfBatch) else places).to(device)
+
+
+def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
     where = device if generator is None else generator.device
     if where.type == "mps":  # no float64 there, and so no tails
         raise ValueError("a generator on mps cannot draw in float64: write torch.Generator() for one on the CPU")
-    return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator).to(device)
+    return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator)
+
+
+def _part(whole: Tensor, generator: PartOfBatch) -> Tensor:
+    return whole.chunk(generator.parts)[generator.part] if len(whole) else whole
 
 
 def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
@@ -36,13 +74,18 @@ def from_cdf(cdf: Tensor, rows: Tensor, generator: torch.Generator | None) -> Te
     total = cdf[:, -1][rows]
     below_total = torch.nextafter(total, torch.zeros_like(total))
     target = torch.minimum(uniforms(rows.shape, cdf.device, generator) * total, below_total)
+    return first_above(cdf, rows, target)
+
+
+def first_above(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
+    """For each entry of ``rows`` the first state whose sum in that row exceeds ``target``, which the last one does."""
     size = cdf.shape[-1]
     flat, start = cdf.reshape(-1), rows * size
     state = torch.zeros_like(rows)
     step = 1 << (size.bit_length() - 1)
     while step:
         probe = state + step
-        fits = (probe < size) & (flat[start + (probe - 1).clamp(max=size - 1)] <= target)
+        fits = (probe < size) & (flat.index_select(0, start + (probe - 1).clamp_(max=size - 1)) <= target)
         state = torch.where(fits, probe, state)
         step >>= 1
     return state

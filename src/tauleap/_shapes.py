@@ -23,6 +23,9 @@ PerState: TypeAlias = Float[Tensor, "batch *shape states"]
 PerSite: TypeAlias = Float[Tensor, "batch *shape"]
 """One number a site: an exit rate, a probability of one state."""
 
+PerSample: TypeAlias = Float[Tensor, "batch"]
+"""One number a sample."""
+
 SiteMask: TypeAlias = Bool[Tensor, "batch *shape"]
 """Which sites."""
 

@@ -49,4 +49,4 @@ def _one_a_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
     """t as (batch,), in the dtype of the network's parameters, but never in half precision, which blurs times."""
     dtype = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.get_default_dtype())
     dtype = torch.promote_types(dtype, torch.float32)
-    return torch.as_tensor(t).to(dtype).to(x_t.device).expand(x_t.shape[0])
+    return torch.as_tensor(t, dtype=dtype).to(x_t.device).expand(x_t.shape[0])

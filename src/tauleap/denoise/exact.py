@@ -56,14 +56,15 @@ class ExactDenoiser(Denoiser):
         if condition is not None:
             raise TypeError("ExactDenoiser takes no condition: its law is fixed by pmf")
         sites, size = self.pmf.ndim, self.process.num_states
+        likelihood = self.process.kernel_into(x_t, t, dtype=torch.float64)
         if math.prod(x_t.shape[1:]) != sites:
             raise ValueError(f"pmf has {sites} dimensions, so x must have {sites} sites a sample: {tuple(x_t.shape)}")
-        likelihood = self.process.kernel_into(x_t, t, dtype=torch.float64)
         if observed is not None:
             known = torch.nn.functional.one_hot(observed.fill(x_t), size).to(torch.float64)
             likelihood = torch.where(observed.mask[..., None], known, likelihood)
         # Only ratios between states matter; scaled to 1 the product over the sites does not underflow.
-        likelihood = likelihood / likelihood.amax(-1, keepdim=True)
+        largest = likelihood.amax(-1, keepdim=True)
+        likelihood = likelihood / torch.where(largest == 0, 1.0, largest)
         rows = likelihood.reshape(-1, sites, size)
         block = max(1, _BLOCK_ENTRIES // size ** max(sites - 1, 1))
         joint = torch.cat([self._joint_marginals(part) for part in rows.split(block)])

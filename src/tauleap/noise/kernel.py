@@ -43,16 +43,19 @@ class Kernel(ABC):
 
 
 class DenseKernel(Kernel):
-    """A kernel held as a matrix: one (S, S) for the whole batch, or (B, S, S), one a sample."""
+    """A kernel held as a matrix: one (S, S) for the whole batch, or (B, S, S), one a sample.
+
+    An entry so small that float64 has no number for its inverse counts as 0.
+    """
 
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
-        self.matrix = matrix
+        self.matrix = torch.nn.functional.hardshrink(matrix, torch.finfo(matrix.dtype).tiny)
         self._tables: dict[tuple[str, torch.dtype], Tensor] = {}
 
     @cached_property
     def smallest(self) -> float:
         """The smallest entry that is not 0."""
-        return float(self.matrix[self.matrix > 0].min())
+        return float(torch.where(self.matrix > 0, self.matrix, torch.inf).min())
 
     @cached_property
     def has_zeros(self) -> bool:
@@ -80,7 +83,8 @@ class DenseKernel(Kernel):
     def table(self, name: str, dtype: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
         """A table (S, n) or (B, S, n) that follows from the matrix, laid out for reading rows; made once."""
         if (name, dtype) not in self._tables:
-            self._tables[name, dtype] = make().to(dtype).contiguous()
+            with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
+                self._tables[name, dtype] = make().to(dtype).contiguous()
         return self._tables[name, dtype]
 
     def select(self, table: Tensor, x: Tensor, samples: Tensor | None = None) -> Tensor:

@@ -54,10 +54,10 @@ class MatrixExponential:
     def __call__(self, c: Tensor) -> Tensor:
         """exp(c R) for each entry of ``c``."""
         mixed = c >= self._mixed_from
-        if bool(mixed.all()):
-            return self._by_eigenvectors(c)
         if not bool(mixed.any()):
             return self._by_series(c)
+        if bool(mixed.all()):
+            return self._by_eigenvectors(c)
         size = self._block.shape[0]
         out = c.new_empty(len(c), size, size)
         out[mixed] = self._by_eigenvectors(c[mixed])
@@ -76,7 +76,7 @@ class MatrixExponential:
         for block in reversed(range(_BLOCKS - 1)):
             out = out @ self._block + torch.einsum("nk,kij->nij", weights[:, block], self._powers)
         remaining = squarings.long().tolist()
-        for _ in range(max(remaining)):
+        for _ in range(max(remaining, default=0)):
             again = [i for i, left in enumerate(remaining) if left > 0]
             out[again] = out[again] @ out[again]
             remaining = [left - 1 for left in remaining]

@@ -7,6 +7,7 @@ here does the rest. Where the generator has structure, ``kernel`` and the two ra
 
 from __future__ import annotations
 
+import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable
@@ -42,7 +43,7 @@ class ForwardProcess(nn.Module, ABC):
             raise TypeError(f"schedule must be a Schedule such as Constant(1.0), got {schedule!r}")
         self.schedule = schedule
         self._derived = _Derived()
-        self.register_load_state_dict_post_hook(lambda module, _: module._derived.clear())
+        self.register_load_state_dict_post_hook(_forget_derived)
 
     @abstractmethod
     def generator(self) -> Matrix:
@@ -70,7 +71,7 @@ class ForwardProcess(nn.Module, ABC):
         """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
         c = self._noise_between(s, t)
         if c.ndim:
-            return DenseKernel(self.exponential(c))
+            return self._derived.kernels(c, lambda: DenseKernel(self.exponential(c)))
         return self._derived.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
 
     def exponential(self, c: Tensor) -> Tensor:
@@ -92,6 +93,7 @@ class ForwardProcess(nn.Module, ABC):
         """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data."""
         self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
+        _check.time(s, x0.shape[0], name="s")
         return self.kernel(t, s).rows(x0, dtype or torch.get_default_dtype())
 
     @final
@@ -99,16 +101,20 @@ class ForwardProcess(nn.Module, ABC):
         """q_t|s(x | .), as a function of the earlier state."""
         self._check_states(x, "x")
         _check.time(t, x.shape[0])
+        _check.time(s, x.shape[0], name="s")
         return self.kernel(t, s).columns(x, dtype or torch.get_default_dtype())
 
     @final
     def propagate(self, w: PerState, t: Time, s: Time = 0.0) -> PerState:
         """w -> w Q_t|s along the last axis, in the dtype of ``w``; differentiable in ``w``."""
         if not isinstance(w, Tensor) or not w.is_floating_point():
-            raise TypeError(f"w must be a floating-point tensor (batch, *shape, {self.num_states}), got {w!r}")
+            given = w.dtype if isinstance(w, Tensor) else type(w).__name__
+            raise TypeError(f"w must be a floating-point tensor (batch, *shape, {self.num_states}), got {given}")
         if w.ndim < 2 or w.shape[-1] != self.num_states:
             raise ValueError(f"w must have shape (batch, *shape, {self.num_states}), got {tuple(w.shape)}")
+        self._check_sites(w.shape[:-1], "w without its last axis")
         _check.time(t, w.shape[0])
+        _check.time(s, w.shape[0], name="s")
         return self.kernel(t, s).propagate(w)
 
     @final
@@ -116,6 +122,7 @@ class ForwardProcess(nn.Module, ABC):
         """A draw of x_t from q_t|s(. | x0): from the data, or from a state x_s reached earlier."""
         self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
+        _check.time(s, x0.shape[0], name="s")
         return self.kernel(t, s).sample(x0, generator)
 
     @final
@@ -128,7 +135,12 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def draw_jump(self, x: States, sites: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
-        """Where a forward jump takes the sites at the given positions of ``x.flatten()``, (n,)."""
+        """Where a forward jump takes the sites at the given positions of ``x.flatten()``, (n,).
+
+        They must be sites whose exit rate is not 0.
+        """
+        self._check_states(x, "x")
+        _check.positions(sites, x)
         return _draw.categorical(self._base_rates_at(x, sites), generator).to(x.device)
 
     def jump_rates(self) -> DenseKernel:
@@ -149,6 +161,10 @@ class ForwardProcess(nn.Module, ABC):
 
     def _check_states(self, x: States, name: str) -> None:
         _check.states(x, self.num_states, name=name)
+        self._check_sites(x.shape, name)
+
+    def _check_sites(self, shape: torch.Size, name: str) -> None:
+        """Refuses a (batch, *shape) that a process whose sites differ does not have."""
 
     def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
         self._check_states(x, "x")
@@ -187,6 +203,10 @@ class ForwardProcess(nn.Module, ABC):
         return f"num_states={self.num_states}, schedule={self.schedule}"
 
 
+def _forget_derived(process: ForwardProcess, _: object) -> None:
+    process._derived.clear()
+
+
 class _Derived:
     """What follows from a process' buffers and is kept until they change: tables, and kernels by their amount of noise.
 
@@ -196,24 +216,38 @@ class _Derived:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
+        self._last: tuple[Tensor, weakref.ref[DenseKernel]] | None = None
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._values:
-            self._values[name] = make()
+            with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
+                self._values[name] = make()
         return self._values[name]
 
     def kernel(self, c: float, make: Callable[[], DenseKernel]) -> DenseKernel:
         if c not in self._kernels:
-            kernel = self._kernels[c] = make()
+            with torch.inference_mode(False):
+                kernel = self._kernels[c] = make()
             size = 4 * kernel.matrix.nbytes  # with the tables that using it makes
             while len(self._kernels) > max(1, _CACHE_BYTES // size):
                 self._kernels.popitem(last=False)
         self._kernels.move_to_end(c)
         return self._kernels[c]
 
+    def kernels(self, c: Tensor, make: Callable[[], DenseKernel]) -> DenseKernel:
+        """One kernel a sample: large, so the last is found again only as long as somebody holds it."""
+        last = self._last
+        kernel = last[1]() if last is not None and torch.equal(last[0], c) else None
+        if kernel is None:
+            with torch.inference_mode(False):
+                kernel = make()
+            self._last = c.clone(), weakref.ref(kernel)
+        return kernel
+
     def clear(self) -> None:
         self._values.clear()
         self._kernels.clear()
+        self._last = None
 
     def __deepcopy__(self, memo: object) -> _Derived:
         return _Derived()

@@ -9,6 +9,7 @@ vocabulary of 50,257 states is ordinary; ``pi`` may differ from site to site.
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import final
 
 import torch
 from torch import Tensor
@@ -88,7 +89,13 @@ class RankOneProcess(ForwardProcess):
         """pi in float64, (S,) or (*shape, S)."""
 
     def kernel(self, t: Time, s: Time = 0.0) -> RankOneKernel:
-        return RankOneKernel(self.speed * self._noise_between(s, t), self.stationary())
+        return self.kernel_after(self._noise_between(s, t))
+
+    @final
+    def kernel_after(self, c: Tensor) -> RankOneKernel:
+        """The kernel once the noise ``c`` has come, float64 of shape () or (batch,): O(1) a sample, nothing to keep."""
+        law = self.stationary()
+        return RankOneKernel(self.speed * c.to(law.device), law)
 
     def generator(self) -> Matrix:
         law = self.stationary()
@@ -112,20 +119,19 @@ class RankOneProcess(ForwardProcess):
     def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
         law, sites = self.stationary(), sites.to(self.stationary().device)
         if law.ndim > 1:
-            law = law.reshape(-1, law.shape[-1])[sites % x[0].numel()]
+            law = law.reshape(-1, law.shape[-1])[sites % x[:1].numel()]
         own = x.to(law.device).reshape(-1)[sites]
         return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
 
     def _base_exit_rates(self, x: States) -> PerSite:
         return self.speed * (1 - at_own_state(self.stationary(), x)).to(x.device)
 
-    def _check_states(self, x: States, name: str) -> None:
-        super()._check_states(x, name)
+    def _check_sites(self, shape: torch.Size, name: str) -> None:
         law = self.stationary()
-        if law.ndim > 1 and x.shape[1:] != law.shape[:-1]:
+        if law.ndim > 1 and shape[1:] != law.shape[:-1]:
             raise ValueError(
-                f"{name} must have shape (batch, {', '.join(map(str, law.shape[:-1]))}) to match the laws of the "
-                f"sites, got {tuple(x.shape)}"
+                f"{name} must have one axis for the batch and then the sites {tuple(law.shape[:-1])}, to match the "
+                f"laws of the sites, got {tuple(shape)}"
             )
 
 

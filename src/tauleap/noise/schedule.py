@@ -126,8 +126,9 @@ class Cosine(Schedule):
     """alpha(t) = 0.001 + (1 - 0.001) (1 - sin(pi t / 2)): quick at first, gentle at the end."""
 
     def rate(self, t: float | Tensor) -> Tensor:
-        lost, angle = 1 - _FINAL_ALPHA, math.pi / 2 * _tensor(t)
-        return math.pi / 2 * lost * torch.cos(angle) / (1 - lost * torch.sin(angle))
+        lost, t = 1 - _FINAL_ALPHA, _tensor(t)
+        cosine = torch.sin(math.pi / 2 * (1 - t))  # exactly 0 at 1, and never below it
+        return math.pi / 2 * lost * cosine / (1 - lost * torch.sin(math.pi / 2 * t))
 
     def total(self, t: float | Tensor) -> Tensor:
         return -torch.log1p(-(1 - _FINAL_ALPHA) * torch.sin(math.pi / 2 * _tensor(t)))

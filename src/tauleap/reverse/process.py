@@ -5,12 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check, _draw
-from tauleap._shapes import PerSite, PerState, States, Time
+from tauleap import _check
+from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
-from tauleap.noise import DenseKernel, ForwardProcess, RankOneKernel, RankOneProcess
+from tauleap.noise import DenseKernel, ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
+from tauleap.reverse.bound import ExitBound, exit_bound
+from tauleap.reverse.carry import carried
 from tauleap.reverse.dense import DenseReversal
+from tauleap.reverse.departures import Corrected, Departures, Free
+from tauleap.reverse.first_jump import FirstJumpClock
+from tauleap.reverse.mixture import Mixture
 from tauleap.reverse.rank_one import RankOneReversal
 from tauleap.reverse.reversal import Reversal
 
@@ -107,11 +112,9 @@ class ReverseProcess(nn.Module):
         corrector: bool = False,
     ) -> PerSite:
         """The sum of a site's reverse rates, or corrector rates, without making them."""
-        x = self._enter(x, t, observed)
-        out = _reversal(self.process, x, t).exit_rate(posterior or self._guess(x, t, observed, condition))
-        if corrector:
-            out = out + self.process.exit_rate(x, t, dtype=out.dtype)
-        return out if observed is None else out.masked_fill(observed.mask, 0.0)
+        return self.departures(
+            x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
+        ).exit_rate
 
     def draw_destination(
         self,
@@ -130,20 +133,146 @@ class ReverseProcess(nn.Module):
         ``sites`` is a bool mask (batch, *shape), or int64 positions in ``x.flatten()``, which may come more than once.
         They must be sites whose exit rate is not 0.
         """
+        departures = self.departures(
+            x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
+        )
+        return departures.draw(positions(sites, x), generator)
+
+    def departures(
+        self,
+        x: States,
+        t: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+        corrector: bool = False,
+    ) -> Departures:
+        """Both of the above for the same states, with what they have in common worked out once."""
         x = self._enter(x, t, observed)
-        chosen = positions(sites, x)
         posterior = posterior or self._guess(x, t, observed, condition)
-        reversal = _reversal(self.process, x, t)
-        out = reversal.draw_destination(posterior, chosen, generator)
-        if not corrector:
+        found = _reversal(self.process, x, t).departures(posterior)
+        if corrector:
+            found = Corrected(found, self.process, x, t)
+        return found if observed is None else Free(found, observed)
+
+    def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
+        """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state."""
+        self._enter(x0, t, None)
+        return self.at(x, t).jumps().known(x0, dtype or torch.get_default_dtype())
+
+    def divergence(
+        self,
+        x0: States,
+        x: States,
+        t: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+    ) -> PerSite:
+        """How far the reverse rates are from those that know x0: sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0.
+
+        With C the conditional rates; 0 at observed sites. Its integral over t is the bound on the likelihood.
+        """
+        x = self._enter(x, t, observed)
+        self._enter(x0, t, None)
+        posterior = posterior or self._guess(x, t, observed, condition)
+        out = self.at(x, t).jumps().divergence(x0, posterior)
+        return out if observed is None else out.masked_fill(observed.mask, 0.0)
+
+    def step_probs(
+        self,
+        x: States,
+        t: Time,
+        s: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+    ) -> PerState:
+        """p(x_s | x_t = x) at a time s <= t, each site on its own: D3PM's kernel (Section 2), for any two times.
+
+            p(x_s) = sum_x0 p(x0 | x) q_s|0(x_s | x0) q_t|s(x | x_s) / q_t|0(x | x0)
+
+        At ``s = 0`` this is p(x0 | x). Observed sites stay where they are.
+        """
+        x = self._enter(x, t, observed)
+        posterior = posterior or self._guess(x, t, observed, condition)
+        out = self._step(x, t, s).mixed(posterior)
+        if observed is None:
             return out
-        backward = reversal.exit_rate(posterior).reshape(-1)[chosen].to(torch.float64)
-        forward = self.process.exit_rate(x, t, dtype=torch.float64).reshape(-1)[chosen]
-        noises = _draw.uniforms(chosen.shape, x.device, generator) * (forward + backward) < forward
-        return torch.where(noises, self.process.draw_jump(x, chosen, generator=generator), out)
+        stays = torch.nn.functional.one_hot(x, self.process.num_states).to(out.dtype)
+        return torch.where(observed.mask[..., None], stays, out)
+
+    def step_divergence(
+        self,
+        x0: States,
+        x: States,
+        t: Time,
+        s: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+    ) -> PerSite:
+        """KL(q(x_s | x, x0) || p(x_s | x)): how far the step is from the one that knows x0; 0 at observed sites."""
+        x = self._enter(x, t, observed)
+        self._enter(x0, t, None)
+        posterior = posterior or self._guess(x, t, observed, condition)
+        out = self._step(x, t, s).divergence(x0, posterior)
+        return out if observed is None else out.masked_fill(observed.mask, 0.0)
+
+    def guess(
+        self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
+    ) -> Posterior:
+        """p(x0 | x) over the data states as the denoiser has it, before x rules any out: what other methods take."""
+        return self._guess(self._enter(x, t, observed), t, observed, condition)
+
+    def at(self, x: States, t: Time) -> Reversal:
+        """The arithmetic of the formula at these states and times, for whoever brings a posterior."""
+        return _reversal(self.process, self._enter(x, t, None), t)
+
+    def _step(self, x: States, t: Time, s: Time) -> Mixture:
+        _check.time(s, x.shape[0], name="s")
+        return self.at(x, t).step(self.process.kernel(s), self.process.kernel(t, s))
+
+    def carried(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
+        """``posterior``, given for x at t, if a site's own state were y at s and all other sites were as they are.
+
+            p(x0) q_s|0(y | x0) / q_t|0(x | x0)
+
+        So far as the other sites do not move, this is what the denoiser would say of y at s.
+        """
+        return carried(posterior, x, self.process.kernel(t), y, self.process.kernel(s))
+
+    def draw_first_jump(
+        self,
+        x: States,
+        t: float,
+        s: float,
+        *,
+        observed: Observed | None = None,
+        posterior: Posterior,
+        generator: torch.Generator | None = None,
+    ) -> PerSample:
+        """When, going back from t, the first site of each sample jumps; s where none does before it.
+
+        What the sites say of each other is taken to stay as ``posterior`` has it. For rank-one processes only.
+        """
+        if not isinstance(self.process, RankOneProcess):
+            raise TypeError(f"the time of the first jump is known for rank-one processes, not for {self.process}")
+        x = self._enter(x, t, observed)
+        free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
+        return FirstJumpClock(self.process, x, t, posterior, free).draw(s, generator)
+
+    def exit_bound(self, low: float, high: float) -> ExitBound:
+        """What no exit rate exceeds, whatever the denoiser says, between the times ``low`` and ``high``."""
+        total = self.process.schedule.total
+        return exit_bound(self.process, float(total(low)), float(total(high)))
 
     def _enter(self, x: States, t: Time, observed: Observed | None) -> States:
-        _check.states(x, self.process.num_states)
+        self.process._check_states(x, "x")
         _check.time(t, x.shape[0])
         if observed is None:
             return x
@@ -162,13 +291,14 @@ class ReverseProcess(nn.Module):
 
 
 def _reversal(process: ForwardProcess, x: States, t: Time) -> Reversal:
+    time = _check.time(t)
+    beta = process.schedule.rate(time)
+    if isinstance(process, RankOneProcess):
+        return RankOneReversal(process.speed * beta, process.kernel_after(process.schedule.total(time)), x)
     kernel = process.kernel(t)
-    beta = process.schedule.rate(_check.time(t))
-    if isinstance(process, RankOneProcess) and isinstance(kernel, RankOneKernel):
-        return RankOneReversal(process.speed * beta, kernel, x)
     if isinstance(kernel, DenseKernel):
         return DenseReversal(beta, kernel, process.jump_rates(), x)
-    raise TypeError(f"the reversal of a {type(kernel).__name__} is not known: return a DenseKernel or a RankOneKernel")
+    raise TypeError(f"the reversal of a {type(kernel).__name__} is not known: let the process return a DenseKernel")
 
 
 def positions(sites: Tensor, x: States) -> Tensor:
@@ -176,10 +306,9 @@ def positions(sites: Tensor, x: States) -> Tensor:
     if not isinstance(sites, Tensor) or sites.dtype not in (torch.bool, torch.int64):
         given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
         raise TypeError(f"sites must be a bool mask (batch, *shape) or int64 positions in x.flatten(), got {given}")
-    if sites.dtype == torch.bool:
-        if sites.shape != x.shape:
-            raise ValueError(f"a mask of sites must have the shape of x, {tuple(x.shape)}, got {tuple(sites.shape)}")
-        return sites.reshape(-1).nonzero().squeeze(-1)
-    if sites.ndim != 1:
-        raise ValueError(f"positions of sites must have one axis, got shape {tuple(sites.shape)}")
-    return sites
+    if sites.dtype == torch.int64:
+        _check.positions(sites, x)
+        return sites
+    if sites.shape != x.shape:
+        raise ValueError(f"a mask of sites must have the shape of x, {tuple(x.shape)}, got {tuple(sites.shape)}")
+    return sites.reshape(-1).nonzero().squeeze(-1)

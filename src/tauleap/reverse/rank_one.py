@@ -8,14 +8,19 @@ with beta the schedule's rate times the process' speed; the ratios are these wit
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from torch import Tensor
 
-from tauleap import _draw
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
-from tauleap.noise import RankOneKernel
+from tauleap.noise import Kernel, RankOneKernel
 from tauleap.noise.kernel import along_batch
+from tauleap.reverse.departures import Departures
+from tauleap.reverse.mixture import Mixture
+from tauleap.reverse.rank_one_departures import RankOneDepartures
+from tauleap.reverse.rank_one_mixture import RankOneMixture, Shares
 from tauleap.reverse.reversal import Reversal
 
 
@@ -24,16 +29,37 @@ class RankOneReversal(Reversal):
 
     def __init__(self, beta: Tensor, kernel: RankOneKernel, x: States) -> None:
         self.beta, self.kernel, self.x = beta, kernel, x
-        self.own_law = kernel.law_at(x)
-        stayed, moved = along_batch(kernel.stayed, x.ndim), along_batch(kernel.moved, x.ndim)
-        # Where pi_x = 0 nothing comes into x, and where nothing has moved yet nothing came: then x0 is x.
-        self.fixed = ((self.own_law == 0) | (moved == 0)).to(x.device)
-        self.odds = torch.where(moved == 0, 0.0, stayed / moved)
-        arrived = stayed + moved * self.own_law
-        self.arrived = torch.where(arrived == 0, 1.0, arrived)  # x cannot be: any number will do
+
+    @cached_property
+    def own_law(self) -> Tensor:
+        """pi_x."""
+        return self.kernel.law_at(self.x)
+
+    @cached_property
+    def odds(self) -> Tensor:
+        """alpha / (1 - alpha)."""
+        stayed, moved = along_batch(self.kernel.stayed, self.x.ndim), along_batch(self.kernel.moved, self.x.ndim)
+        return torch.where(moved == 0, 0.0, stayed / moved)
+
+    @cached_property
+    def came(self) -> Tensor:
+        """(1 - alpha) pi_x."""
+        return along_batch(self.kernel.moved, self.x.ndim) * self.own_law
+
+    @cached_property
+    def fixed(self) -> Tensor:
+        """Where pi_x = 0 nothing comes into x, and where nothing has moved yet nothing came: then x0 is x."""
+        return (self.came == 0).to(self.x.device)
+
+    @cached_property
+    def arrived(self) -> Tensor:
+        """q(x | x)."""
+        arrived = along_batch(self.kernel.stayed, self.x.ndim) + self.came
+        return arrived.masked_fill_(arrived == 0, 1.0)  # x cannot be: any number will do
 
     def reachable(self) -> Tensor | None:
-        if not bool(self.fixed.any()):
+        everywhere = float(self.kernel.law.min()) > 0 and float(self.kernel.moved.min()) > 0
+        if everywhere or not bool(self.fixed.any()):
             return None
         own = torch.arange(self.kernel.law.shape[-1], device=self.x.device) == self.x[..., None]
         return own | ~self.fixed[..., None]
@@ -45,31 +71,32 @@ class RankOneReversal(Reversal):
         on_law = others * self._as(inverse, probs) + own * self._as(moved / self.arrived, probs)
         return self._combine(probs, self._as(self.odds * inverse, probs), on_law, at_own_state=1.0)
 
-    def rates(self, posterior: Posterior) -> PerState:
-        probs, own, others = self._split(posterior)
+    def jumps(self) -> Mixture:
         beta = along_batch(self.beta, self.x.ndim)
-        on_law = (others + own * self._as(self._kappa(), probs)) * self._as(beta, probs)
-        return self._combine(probs, self._as(self.odds * beta, probs), on_law, at_own_state=0.0)
+        on_law = Shares(own=beta * self._kappa(), others=beta)
+        return RankOneMixture(self.x, self.kernel.law, self.fixed, self.odds * beta, on_law, at_own=None)
 
-    def exit_rate(self, posterior: Posterior) -> PerSite:
-        probs, own, others = self._split(posterior)
-        towards_law = (others + own * self._as(self._kappa(), probs)) * self._as(1 - self.own_law, probs)
-        beta = self._as(along_batch(self.beta, self.x.ndim), probs)
-        return beta * (self._as(self.odds, probs) * others + towards_law)
+    def step(self, earlier: Kernel, between: Kernel) -> Mixture:
+        """With q_s = a I + (1 - a) 1 pi^T and q_t|s = b I + (1 - b) 1 pi^T, where alpha = a b,
 
-    def draw_destination(self, posterior: Posterior, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
-        logits = posterior.logits.reshape(-1, posterior.logits.shape[-1])[chosen]
-        rates = self._at(chosen).rates(Posterior(logits.to(torch.float64)))
-        return _draw.categorical(rates, generator)
+        p_s(v) = (1 - b) a / (1 - alpha) p(v) + (1 - b) m pi_v                               v != x
+        p_s(x) = (b + (1 - b) pi_x) (a p(x) / (alpha + (1 - alpha) pi_x) + m)
+        m      = (1 - a) [(1 - p(x)) / (1 - alpha) + p(x) pi_x / (alpha + (1 - alpha) pi_x)]
+        """
+        if not (isinstance(earlier, RankOneKernel) and isinstance(between, RankOneKernel)):
+            raise TypeError("a rank-one process must have rank-one kernels at all times")
+        a, not_a = along_batch(earlier.stayed, self.x.ndim), along_batch(earlier.moved, self.x.ndim)
+        b, not_b = along_batch(between.stayed, self.x.ndim), along_batch(between.moved, self.x.ndim)
+        moved = along_batch(self.kernel.moved, self.x.ndim)
+        inverse = torch.where(moved == 0, 0.0, 1 / moved)
+        m = Shares(own=not_a * self.own_law / self.arrived, others=not_a * inverse)
+        arrives = b + not_b * self.own_law
+        on_law = Shares(own=not_b * m.own, others=not_b * m.others)
+        at_own = Shares(own=arrives * (a / self.arrived + m.own), others=arrives * m.others)
+        return RankOneMixture(self.x, self.kernel.law, self.fixed, not_b * a * inverse, on_law, at_own)
 
-    def _at(self, chosen: Tensor) -> RankOneReversal:
-        """The same, for the chosen sites as a batch of their own."""
-        sites = self.x[0].numel()
-        samples, law = (chosen // sites).to(self.kernel.law.device), self.kernel.law
-        if law.ndim > 1:
-            law = law.reshape(-1, law.shape[-1])[(chosen % sites).to(law.device)]
-        noise, beta = (value[samples] if value.ndim else value for value in (self.kernel.noise, self.beta))
-        return RankOneReversal(beta, RankOneKernel(noise, law), self.x.reshape(-1)[chosen])
+    def departures(self, posterior: Posterior) -> Departures:
+        return RankOneDepartures(self.beta, self.kernel, self.x, posterior)
 
     def _split(self, posterior: Posterior) -> tuple[PerState, PerSite, PerSite]:
         """p without each site's own state, p of the own state, and the sum of the rest (1 - p(x) would cancel)."""
@@ -87,7 +114,7 @@ class RankOneReversal(Reversal):
         return probs.mul_(on_probs).addcmul_(on_law[..., None], law).scatter_(-1, self.x[..., None], at_own_state)
 
     def _kappa(self) -> Tensor:
-        return along_batch(self.kernel.moved, self.x.ndim) * self.own_law / self.arrived
+        return self.came / self.arrived
 
     def _as(self, value: Tensor, probs: Tensor) -> Tensor:
         return value.to(probs.dtype).to(probs.device)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import final
 
-import torch
 from torch import Tensor
 
-from tauleap._shapes import PerSite, PerState
+from tauleap._shapes import PerState
 from tauleap.denoise import Posterior
+from tauleap.noise import Kernel
+from tauleap.reverse.departures import Departures
+from tauleap.reverse.mixture import Mixture
 
 
 class Reversal(ABC):
@@ -19,13 +22,20 @@ class Reversal(ABC):
         """From which clean states x can be reached, bool (batch, *shape, S); None where from all."""
 
     @abstractmethod
+    def jumps(self) -> Mixture:
+        """Rhat as a function of p."""
+
+    @abstractmethod
+    def step(self, earlier: Kernel, between: Kernel) -> Mixture:
+        """p(x_s | x) as a function of p, for the kernels q_s|0 and q_t|s of a time s before t."""
+
+    @final
+    def rates(self, posterior: Posterior) -> PerState:
+        return self.jumps().mixed(posterior)
+
+    @abstractmethod
     def ratios(self, posterior: Posterior) -> PerState: ...
 
     @abstractmethod
-    def rates(self, posterior: Posterior) -> PerState: ...
-
-    @abstractmethod
-    def exit_rate(self, posterior: Posterior) -> PerSite: ...
-
-    @abstractmethod
-    def draw_destination(self, posterior: Posterior, chosen: Tensor, generator: torch.Generator | None) -> Tensor: ...
+    def departures(self, posterior: Posterior) -> Departures:
+        """Exit rates, and draws of destinations."""

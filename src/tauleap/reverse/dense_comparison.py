@@ -1,0 +1,235 @@
+"""A mixture with matrices against the truth: value and gradient together, a block of sites at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tauleap._shapes import States
+from tauleap.noise import DenseKernel
+from tauleap.reverse.mixture import Wanted, Worked, block_entries, blocks
+
+if TYPE_CHECKING:
+    from tauleap.reverse.dense_mixture import DenseMixture
+
+SMALLEST_IN_FLOAT32 = 1e-18  # from here on p / q times q stays far inside the range of float32
+_LOG_SPACE_ENTRIES = 2**22
+
+
+def compare(mixture: DenseMixture, logits: Tensor, x0: States, wanted: Wanted) -> Worked:
+    """The divergence, or the total and the signal, of every site."""
+    rows = logits.reshape(-1, logits.shape[-1])
+    x, true = mixture.x.reshape(-1), x0.reshape(-1)
+    sites = x0[:1].numel()
+    cost = rows.new_empty(len(rows))
+    total, signal = (None, None) if wanted.divergence else (rows.new_empty(len(rows)), rows.new_empty(len(rows)))
+    gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if wanted.gradient else None
+    for tables, part in _Splitting(mixture, logits).parts():
+        found = _Rows(tables, rows[part], x[part], true[part], sites)
+        scale, weight = (_column(value, part, sites, found.probs) for value in (mixture.scale, wanted.weight))
+        if wanted.divergence:
+            value, centre = found.divergence()
+        else:
+            out, known = found.total(), found.known.sum(-1, keepdim=True)
+            told = found.signal() + torch.xlogy(known, scale)
+            kept = out if wanted.total else torch.zeros_like(out)
+            value, centre = kept - weight * told, kept - weight * known
+            if total is not None and signal is not None:
+                total[part], signal[part] = (out * scale).squeeze(-1), (told * scale).squeeze(-1)
+        cost[part] = (value * scale).squeeze(-1)
+        if gradient is not None:
+            torch.mul(found.gradient(weight, centre, wanted.total), scale, out=found.by_ratio)
+            gradient[part] = found.by_ratio
+    per_site = (None if value is None else value.reshape(x0.shape) for value in (cost, total, signal))
+    return Worked(*per_site, None if gradient is None else gradient.reshape(logits.shape))  # pyright: ignore
+
+
+class _Tables(NamedTuple):
+    """1 / over(x | x0) at [x, x0], onward(v | x0) at [x0, v] and into(v, x) at [x, v]: (S, S) or one a sample."""
+
+    inverse: Tensor
+    onward: Tensor
+    into: Tensor
+    zeros: bool
+    """Whether a kernel has entries that are 0."""
+
+
+class _Splitting:
+    """Which rows are worked on together, and with which tables."""
+
+    def __init__(self, mixture: DenseMixture, logits: Tensor) -> None:
+        self.mixture, self.logits = mixture, logits
+        self.sites = logits[0, ..., 0].numel()
+
+    def parts(self) -> Iterator[tuple[_Tables, slice]]:
+        rows = self.logits.reshape(-1, self.logits.shape[-1])
+        if not self.mixture.per_sample:
+            tables = self._tables(slice(None))
+            yield from ((tables, part) for part in blocks(rows))
+            return
+        samples = max(1, block_entries(self.logits) // max(1, self.logits[:1].numel()))
+        for start in range(0, len(self.logits), samples):
+            chosen = slice(start, min(start + samples, len(self.logits)))
+            tables, first = self._tables(chosen), start * self.sites
+            if samples > 1:
+                yield tables, slice(first, chosen.stop * self.sites)
+                continue
+            alone = tables._replace(**{name: _first(getattr(tables, name)) for name in ("inverse", "onward", "into")})
+            for part in blocks(rows[first : first + self.sites]):
+                yield alone, slice(first + part.start, first + part.stop)
+
+    def _tables(self, chosen: slice) -> _Tables:
+        """What the chosen samples need: in float32 where their kernels allow it."""
+        mixture, logits = self.mixture, self.logits
+        extremes = self._extremes[chosen] if mixture.over.matrix.ndim == 3 else self._extremes
+        dtype = logits.dtype if min(smallest for smallest, _ in extremes) >= SMALLEST_IN_FLOAT32 else torch.float64
+
+        def here(table: Tensor) -> Tensor:
+            return (table[chosen] if table.ndim == 3 else table).to(dtype).to(logits.device)
+
+        onward = here(mixture.onward.matrix)
+        into = here(mixture.into.table("columns", torch.float64, lambda: mixture.into.matrix.mT))
+        inverse = here(inverse_table(mixture.over, torch.float64))
+        return _Tables(inverse, onward, into, any(zeros for _, zeros in extremes) or bool((onward == 0).any()))
+
+    @cached_property
+    def _extremes(self) -> list[tuple[float, bool]]:
+        """For each kernel ``over`` its smallest entry that is not 0, and whether it has zeros."""
+        matrix = self.mixture.over.matrix.reshape(-1, self.logits.shape[-1] ** 2)
+        smallest = torch.where(matrix > 0, matrix, torch.inf).amin(-1)
+        return list(zip(smallest.tolist(), (matrix == 0).any(-1).tolist(), strict=True))
+
+
+class _Rows:
+    """Some sites, a row for each.
+
+    ``ratio`` is sum_x0 p(x0) onward(v | x0) / over(x | x0) and ``true_ratio`` what it would be if x0 were known, so
+    that h is ``into * ratio`` and the truth, c, is ``known = into * true_ratio``; without the scale.
+    """
+
+    def __init__(self, tables: _Tables, logits: Tensor, x: Tensor, true: Tensor, sites: int) -> None:
+        self.tables, self.x, self.sites = tables, x, sites
+        self.logits = logits.to(tables.onward.dtype)
+        over = self._take(tables.inverse, x)
+        if tables.zeros:
+            possible = over > 0
+            possible |= ~possible.any(-1, keepdim=True)  # where x cannot be, any law will do
+            self.logits = self.logits.masked_fill(~possible, -torch.inf)
+        self.probs = self.logits.softmax(-1)
+        true_over = over.gather(-1, true[:, None])
+        self.weighed = over.mul_(self.probs)
+        self.ratio = self._product(self.weighed, tables.onward)
+        self.into = self._take(tables.into, x)
+        self.true_ratio = self._take(tables.onward, true).mul_(true_over)
+        self.known = self.true_ratio * self.into
+        self.by_ratio = self.known / self.ratio  # the derivative of sum_v c_v log h_v
+        self.nothing = self.known == 0 if tables.zeros else None
+        if self.nothing is not None:
+            self.by_ratio.masked_fill_(self.nothing, 0.0)
+        self.lost = self._underflown()
+
+    def total(self) -> Tensor:
+        """sum_v h_v."""
+        return torch.linalg.vecdot(self.into, self.ratio)[:, None]
+
+    def signal(self) -> Tensor:
+        """sum_v c_v log h_v."""
+        logs = (self.ratio * self.into).log_().masked_fill_(self.known == 0, 0.0)
+        if self.lost is not None:
+            logs[self.lost.where] = self.lost.logs + self.into[self.lost.where].log()
+        return torch.linalg.vecdot(self.known, logs)[:, None]
+
+    def divergence(self) -> tuple[Tensor, Tensor]:
+        """sum_v h_v - c_v + c_v log(c_v / h_v), every term on its own so that no large numbers cancel, and
+        sum_v h_v - c_v."""
+        times = self.ratio / self.true_ratio
+        if self.nothing is not None:
+            times.masked_fill_(self.nothing, 1.0)
+        logs = times.log()
+        if self.lost is not None:
+            logs[self.lost.where] = self.lost.logs - self.true_ratio[self.lost.where].log()
+        times.sub_(1)
+        excess = torch.linalg.vecdot(self.known, times)
+        cost = torch.linalg.vecdot(self.known, times.sub_(logs))
+        if self.nothing is not None:
+            unexpected = torch.linalg.vecdot(self.into * self.nothing, self.ratio)
+            cost, excess = cost + unexpected, excess + unexpected
+        return cost[:, None], excess[:, None]
+
+    def gradient(self, weight: Tensor, centre: Tensor, total: bool) -> Tensor:
+        """By the logits, of ``[total] - weight signal``; ``centre`` is sum_x0 p(x0) times that by p(x0)."""
+        lost = self.lost
+        shares = None if lost is None else lost.shares * (self.known * -weight)[lost.where][:, None]
+        slopes = self.by_ratio.mul_(-weight)
+        if total:
+            slopes.add_(self.into)
+        out = self._product(slopes, self.tables.onward.mT).mul_(self.weighed)
+        out.addcmul_(self.probs, centre, value=-1)
+        return out if lost is None or shares is None else out.index_add_(0, lost.where[0], shares)
+
+    def _take(self, table: Tensor, states: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Row ``states[i]`` of the table, of the sample of row i (or ``rows[i]``) where every sample has its own."""
+        if table.ndim == 3:
+            rows = torch.arange(len(states), device=states.device) if rows is None else rows
+            states = states + rows // self.sites * table.shape[1]
+        return table.reshape(-1, table.shape[-1]).index_select(0, states)
+
+    def _product(self, rows: Tensor, matrix: Tensor) -> Tensor:
+        if matrix.ndim == 2:
+            return rows @ matrix
+        return (rows.reshape(len(matrix), -1, rows.shape[-1]) @ matrix).reshape(rows.shape)
+
+    def _underflown(self) -> _Lost | None:
+        """The entries at which c / h is beyond measure, as where h is 0 and c is not; None if there are none."""
+        large = torch.finfo(self.by_ratio.dtype).max ** 0.5
+        if self.by_ratio.numel() == 0 or bool(self.by_ratio.amax() < large):
+            return None
+        row, state = (~(self.by_ratio < large)).nonzero().unbind(-1)
+        self.by_ratio[row, state] = 0.0
+        log_inverse, log_onward = self.tables.inverse.log(), self.tables.onward.mT.log().contiguous()
+        block = max(1, _LOG_SPACE_ENTRIES // self.probs.shape[-1])
+        logs, shares = [], []
+        for some, at in zip(row.split(block), state.split(block), strict=True):
+            log_over = self._take(log_inverse, self.x[some], some)
+            terms = self.logits[some].log_softmax(-1) + self._take(log_onward, at, some) + log_over
+            terms = terms.masked_fill(log_over == -torch.inf, -torch.inf)
+            logs.append(terms.logsumexp(-1))
+            shares.append(terms.softmax(-1))
+        return _Lost((row, state), torch.cat(logs), torch.cat(shares))
+
+
+class _Lost(NamedTuple):
+    """Ratios too small for their dtype, worked out in log space."""
+
+    where: tuple[Tensor, Tensor]
+    logs: Tensor
+    shares: Tensor
+    """Of each x0 in each of these ratios, (n, S)."""
+
+
+def _column(value: Tensor | None, part: slice, sites: int, like: Tensor) -> Tensor:
+    """A number for all samples, or one for each, as a column that meets the rows of ``part``."""
+    if value is None:
+        return like.new_ones(1, 1)
+    value = value.to(like.dtype).to(like.device)
+    if value.ndim == 0:
+        return value.reshape(1, 1)
+    return value[torch.arange(part.start, part.stop, device=value.device) // sites][:, None]
+
+
+def _first(table: Tensor) -> Tensor:
+    return table[0] if table.ndim == 3 else table
+
+
+def inverse_table(kernel: DenseKernel, dtype: torch.dtype) -> Tensor:
+    """1 / q(x | x0) at [x, x0], 0 where x cannot be reached."""
+
+    def make() -> Tensor:
+        columns = kernel.matrix.mT
+        return torch.where(columns > 0, 1 / columns, 0.0)
+
+    return kernel.table("inverse", dtype, make)

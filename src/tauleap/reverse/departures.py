@@ -1,0 +1,78 @@
+"""Jumps out of given states: how fast each site leaves, and where to, drawn on demand.
+
+A step of a sampler asks for the exit rates of all sites and for the destinations of those that jump. What the two have
+in common is worked out once here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap._shapes import PerSite, States, Time
+from tauleap.noise import ForwardProcess
+from tauleap.observed import Observed
+
+CHUNK_ENTRIES = 2**17
+"""Of the logits at a time: what is made on the way stays in the cache, and out of the memory."""
+
+
+class Departures(ABC):
+    """Of states x at one time, or one time a sample, with a given posterior."""
+
+    @property
+    @abstractmethod
+    def exit_rate(self) -> PerSite:
+        """The sum of a site's rates."""
+
+    @abstractmethod
+    def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        """Where the sites at the given positions of ``x.flatten()`` jump to, (n,); a position may come more than once.
+
+        They must be sites whose exit rate is not 0.
+        """
+
+
+class Corrected(Departures):
+    """With the forward jumps as well: R_c = R + Rhat."""
+
+    def __init__(self, backward: Departures, process: ForwardProcess, x: States, t: Time) -> None:
+        self.backward, self.process, self.x = backward, process, x
+        self.forward = process.exit_rate(x, t, dtype=backward.exit_rate.dtype)
+
+    @property
+    def exit_rate(self) -> PerSite:
+        return self.backward.exit_rate + self.forward
+
+    def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        forward = self.forward.reshape(-1)[chosen].to(torch.float64)
+        total = forward + self.backward.exit_rate.reshape(-1)[chosen].to(torch.float64)
+        noises = _draw.uniforms(chosen.shape, self.x.device, generator) * total < forward
+        out = torch.empty_like(chosen)
+        out[noises] = self.process.draw_jump(self.x, chosen[noises], generator=generator)
+        out[~noises] = self.backward.draw(chosen[~noises], generator)
+        return out
+
+
+class Free(Departures):
+    """Only of the sites that are not observed."""
+
+    def __init__(self, departures: Departures, observed: Observed) -> None:
+        self.departures, self.observed = departures, observed
+
+    @property
+    def exit_rate(self) -> PerSite:
+        return self.departures.exit_rate.masked_fill(self.observed.mask, 0.0)
+
+    def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        return self.departures.draw(chosen, generator)
+
+
+def chunks(rows: int, states: int, device: torch.device) -> Iterator[slice]:
+    """Slices of rows with about ``CHUNK_ENTRIES`` entries each; one for all where a cache is not what counts."""
+    at_once = max(1, CHUNK_ENTRIES // states) if device.type == "cpu" else max(1, rows)
+    return (slice(start, start + at_once) for start in range(0, rows, at_once))

@@ -1,0 +1,22 @@
+"""Contract suites: what a process or a denoiser must satisfy, as tests to subclass.
+
+    class TestMine(ProcessContract):
+        def make(self):
+            return Mine(5, Constant(2.0))
+
+They need the extra ``tauleap[test]``: pytest, hypothesis, scipy and mpmath. Nothing else in the package imports them.
+"""
+
+import pytest
+
+# Before they are imported, so that a failing assert in them says what it compared.
+pytest.register_assert_rewrite(
+    *(f"{__name__}.{part}" for part in ("kernel", "rates", "module", "denoiser", "laws", "logits", "reverse"))
+)
+
+from tauleap.testing.denoiser import DenoiserContract, GivenLogits  # noqa: E402
+from tauleap.testing.examples import PROCESSES, Example  # noqa: E402
+from tauleap.testing.process import ProcessContract  # noqa: E402
+from tauleap.testing.reverse import ReverseContract  # noqa: E402
+
+__all__ = ["PROCESSES", "DenoiserContract", "Example", "GivenLogits", "ProcessContract", "ReverseContract"]

@@ -1,0 +1,193 @@
+"""Laws to test against: random ones, the joint space by brute force, and the chi-square test.
+
+A joint law of D sites is a table of shape (S,)*D; "every joint state" is the rows of ``joint_states``, in the order of
+the flattened table. Nothing here is fast, and nothing here uses the formulas that it is there to test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import mpmath
+import numpy as np
+import torch
+from scipy import stats
+from torch import Tensor
+
+from tauleap.noise import ForwardProcess
+
+LEVEL = 1e-6
+"""How often a chi-square test here refuses a right sampler. Seeds are fixed, so it refuses it always or never: among
+300 tests of a right library one fails with probability below 3e-4 when the seeds are first chosen (Bonferroni)."""
+
+
+def random_law(allowed: Tensor, seed: int, *, holes: float = 0.0) -> Tensor:
+    """A law whose sites depend on each other, 0 where a site is in a state that ``allowed`` (D, S) does not name.
+
+    ``holes`` is the share of joint states that get probability 0 besides.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    sites, size = allowed.shape
+    weights = torch.rand([size] * sites, dtype=torch.float64, generator=generator) ** 4
+    for site in range(sites):
+        weights = weights * allowed[site].reshape([size if d == site else 1 for d in range(sites)])
+    kept = torch.rand(weights.shape, dtype=torch.float64, generator=generator) >= holes
+    kept |= weights == weights.max()
+    weights = weights * kept
+    return weights / weights.sum()
+
+
+@lru_cache
+def joint_states(num_states: int, sites: int) -> Tensor:
+    """Every joint state, (S^D, D)."""
+    axes = torch.meshgrid(*[torch.arange(num_states)] * sites, indexing="ij")
+    return torch.stack([axis.reshape(-1) for axis in axes], dim=-1)
+
+
+def neighbours(table: Tensor) -> Tensor:
+    """At [n, d, v] the entry of ``table`` for joint state n with site d set to v: (S^D, D, S)."""
+    return table.reshape(-1)[neighbour_numbers(table.shape[0], table.ndim)]
+
+
+@lru_cache
+def neighbour_numbers(num_states: int, sites: int) -> Tensor:
+    """At [n, d, v] the number of joint state n with site d set to v."""
+    strides = num_states ** torch.arange(sites - 1, -1, -1)
+    steps = torch.arange(num_states) - joint_states(num_states, sites)[..., None]
+    return torch.arange(num_states**sites)[:, None, None] + steps * strides[:, None]
+
+
+def joint_generator(rates: Tensor) -> Tensor:
+    """Generators on the joint space, (..., S^D, S^D), of jumps of one site at a time, ``rates`` (..., S^D, D, S)."""
+    *times, count, sites, size = rates.shape
+    out = rates.new_zeros(*times, count, count)
+    out.scatter_add_(-1, neighbour_numbers(size, sites).reshape(count, -1).expand(*times, -1, -1), rates.flatten(-2))
+    out.diagonal(dim1=-2, dim2=-1).zero_()
+    return out - torch.diag_embed(out.sum(-1))
+
+
+def push(law: Tensor, kernels: Tensor) -> Tensor:
+    """The joint law after each site d has moved by the kernel ``kernels[d]`` (S, S)."""
+    for site, kernel in enumerate(kernels):
+        law = torch.tensordot(law.movedim(site, -1), kernel, dims=1).movedim(-1, site)
+    return law
+
+
+def posterior_marginals(law: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
+    """p(x0^d = u | x) at [n, d, u] where ``likelihood[n, d, u]`` is that of site d, and the probability of x."""
+    states = joint_states(law.shape[0], law.ndim)
+    joint = law.reshape(-1).expand(len(likelihood), -1)
+    for site in range(law.ndim):
+        joint = joint * likelihood[:, site][:, states[:, site]]
+    marginals = torch.zeros_like(likelihood)
+    for site in range(law.ndim):
+        marginals[:, site].index_add_(-1, states[:, site], joint)
+    total = joint.sum(-1)
+    return marginals / total[:, None, None], total
+
+
+def uniform_states(num_states: int, shape: tuple[int, ...]) -> Tensor:
+    """S samples, (S, *shape): in sample v every site is in state v."""
+    return torch.arange(num_states).reshape(-1, *[1] * len(shape)).expand(-1, *shape).contiguous()
+
+
+def by_site(values: Tensor) -> Tensor:
+    """What belongs to ``uniform_states``, (S, *shape, S), as one matrix a site, (D, S, S): rows are the states."""
+    return values.reshape(len(values), -1, values.shape[-1]).transpose(0, 1)
+
+
+def site_kernels(process: ForwardProcess, shape: tuple[int, ...], t: float, s: float = 0.0) -> Tensor:
+    """q_t|s of every site, (D, S, S), as ``kernel_from`` gives it in float64."""
+    states = uniform_states(process.num_states, shape)
+    return by_site(process.kernel_from(states, t, s, dtype=torch.float64))
+
+
+def site_generators(process: ForwardProcess, shape: tuple[int, ...]) -> Tensor:
+    """R_b of every site, (D, S, S), as ``rates_from`` gives it in float64."""
+    states = uniform_states(process.num_states, shape)
+    rates = by_site(process.rates_from(states, 0.5, dtype=torch.float64)) / process.schedule.rate(0.5)
+    return rates - torch.diag_embed(rates.sum(-1))
+
+
+def exact_exponential(generator: Tensor, c: float, digits: int = 80) -> Tensor:
+    """exp(c R) with ``digits`` digits, rounded to float64 at the end; the diagonal of R is minus the sum of the rest.
+
+    Slow: meant for a dozen states at most.
+    """
+    size = len(generator)
+    with mpmath.workdps(digits):
+        matrix = mpmath.matrix(size, size)
+        for i in range(size):
+            for j in range(size):
+                if i != j:
+                    matrix[i, j] = mpmath.mpf(c) * mpmath.mpf(float(generator[i, j]))
+            matrix[i, i] = -mpmath.fsum(matrix[i, j] for j in range(size) if j != i)
+        result = mpmath.expm(matrix)
+        values = [[float(result[i, j]) for j in range(size)] for i in range(size)]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def assert_relative(actual: Tensor, expected: Tensor, tolerance: float, *, floor: float = 0.0) -> None:
+    """Refuses an entry that is off by more than ``tolerance`` of its value; ones up to ``floor`` must be near 0."""
+    counted = expected.abs() > floor
+    off = (actual - expected).abs()
+    worst = (off[counted] / expected.abs()[counted]).max().item() if bool(counted.any()) else 0.0
+    assert worst <= tolerance, f"off by {worst:.3g} in relative terms, where {tolerance:g} is allowed"
+    small = off[~counted].max().item() if not bool(counted.all()) else 0.0
+    assert small <= floor * (1 + tolerance), f"{small:.3g} where there should be at most {floor:g}"
+
+
+def count(draws: Tensor, num_states: int) -> Tensor:
+    """How often each state comes along the first axis: (n, *rest) -> (*rest, S)."""
+    return torch.nn.functional.one_hot(draws, num_states).sum(0)
+
+
+def assert_drawn_from(counts: Tensor, probs: Tensor, level: float = LEVEL) -> None:
+    """Refuses ``counts`` (..., S) that draws from ``probs`` (..., S) give with probability ``level`` or less.
+
+    Pearson's chi-square over all rows at once; cells that expect fewer than 5 draws are taken together. A draw of
+    something of probability 0 is refused at any level.
+    """
+    rows = counts.reshape(-1, counts.shape[-1]).to(torch.float64).numpy()
+    laws = probs.reshape(rows.shape).to(torch.float64).numpy()
+    impossible = rows[laws == 0].sum()
+    assert impossible == 0, f"{impossible:g} draws of something of probability 0"
+    statistic, freedom = 0.0, 0
+    for row, law in zip(rows, laws, strict=True):
+        expected = law / law.sum() * row.sum()
+        observed, expected = _take_small_cells_together(row, expected)
+        statistic += float(((observed - expected) ** 2 / expected).sum())
+        freedom += len(expected) - 1
+    assert freedom > 0, "every law is one state only, or there are too few draws: nothing was tested"
+    p = float(stats.chi2.sf(statistic, freedom))
+    assert p > level, f"chi-square {statistic:.1f} with {freedom} degrees of freedom: p = {p:.3g}, below {level:g}"
+
+
+def _take_small_cells_together(observed: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    order = np.argsort(expected)
+    observed, expected = observed[order], expected[order]
+    # The fewest of the smallest cells that expect 5 draws together, if all that expect fewer than 5 are among them.
+    enough = int(np.searchsorted(np.cumsum(expected), 5.0)) + 1
+    together = min(max(enough, int((expected < 5).sum())), len(expected)) if expected[0] < 5 else 1
+    merged = (np.concatenate([[values[:together].sum()], values[together:]]) for values in (observed, expected))
+    observed, expected = merged
+    return observed[expected > 0], expected[expected > 0]
+
+
+def integrate(generators: Callable[[Tensor], Tensor], start: Tensor, times: Tensor) -> Tensor:
+    """The laws at ``times`` of the chain that starts from ``start`` at the first of them and has ``generators(t)``.
+
+    Time runs as the times do, up or down, and a generator says what happens while it runs. Fourth order (Magnus, with
+    two Gauss points a step): the exponential of each step is exact however stiff the chain.
+    """
+    length = times.diff()
+    middle, half = times[:-1] + length / 2, length / 12**0.5
+    first, second = generators(torch.cat([middle - half, middle + half])).chunk(2)
+    length = length.abs()[:, None, None]
+    commutator = first @ second - second @ first  # for laws as rows, which multiply from the left
+    steps = torch.matrix_exp(length / 2 * (first + second) + 3**0.5 / 12 * length**2 * commutator)
+    laws = [start]
+    for step in steps:
+        laws.append(laws[-1] @ step)
+    return torch.stack(laws)

@@ -1,0 +1,221 @@
+"""The law after a step of a sampler, exactly: a table over the joint space is pushed through it, nothing is drawn.
+
+Given the joint state x, the sites of a leap or of an ancestral step are independent, so a step is known by the law of
+each site, (S^D, D, S), and costs one product over the sites. Steps of two stages go through all pairs of states. With
+an exact denoiser the difference between what comes out and what should come out is the error of the method, to sixteen
+digits, where a million draws would show three.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from functools import singledispatch
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap.denoise import Posterior
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import (
+    Ancestral,
+    Extrapolated,
+    FirstJump,
+    NextReaction,
+    Sampler,
+    TauLeaping,
+    Trapezoidal,
+    WithCorrector,
+)
+from tauleap.sampling.tau_leaping import MultipleJumps
+from tauleap.testing.laws import joint_generator, joint_states
+
+_NEGLIGIBLE = 1e-15
+_PAIRS_AT_ONCE = 2**14
+
+
+def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> Tensor:
+    """``law`` (S,)*D at the first time of the grid, pushed to the last."""
+    for t, s in pairwise(float(t) for t in grid):
+        law = pushed(sampler, reverse, law, t, s)
+    return law
+
+
+@singledispatch
+def pushed(sampler: Sampler, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    """``law`` (S,)*D at t after a step of the sampler to s."""
+    raise TypeError(f"no explicit kernel is known for a step of {sampler}")
+
+
+def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
+    """q_t for data with the law ``data`` (S,)*D."""
+    for site in range(data.ndim):
+        rows = data.movedim(site, -1)
+        data = reverse.process.propagate(rows.reshape(-1, rows.shape[-1]), t).reshape(rows.shape).movedim(-1, site)
+    return data
+
+
+def prior(reverse: ReverseProcess, sites: int) -> Tensor:
+    """The law that samples start from, where all sites have one prior."""
+    law = one = reverse.process.prior().to(torch.float64)
+    for _ in range(sites - 1):
+        law = law[..., None] * one
+    return law
+
+
+def most_probable(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
+    """``law`` at t after every state has become the denoiser's most probable x0: what ``final="mode"`` does."""
+    guess = reverse.posterior(_states(law), t).mode
+    return torch.zeros_like(law).index_put_(tuple(guess.T), law.reshape(-1), accumulate=True)
+
+
+def leap_laws(rates: Tensor, x: Tensor, tau: float, multiple_jumps: MultipleJumps) -> Tensor:
+    """Where each site is after a leap with the given rates (n, D, S) from x (n, D)."""
+    exits, own = rates.sum(-1, keepdim=True), x[..., None]
+    stays = torch.exp(-tau * exits)
+    if multiple_jumps == "reject":
+        return (tau * rates * stays).scatter(-1, own, 1 - tau * exits * stays)
+    if multiple_jumps == "last":
+        jumps = rates / torch.where(exits > 0, exits, 1.0) * -torch.expm1(-tau * exits)
+        return jumps.scatter(-1, own, stays)
+    return _sum_of_jumps(rates, x, tau)
+
+
+def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
+    """The law of x + sum_v P_v (v - x), clamped: a compound Poisson law, by its characteristic function.
+
+    It is taken on a circle so long that what goes round it is below rounding.
+    """
+    size = rates.shape[-1]
+    jumps = tau * float(rates.sum(-1).max())
+    most = jumps + 12 * math.sqrt(jumps + 1) + 30  # beyond this many jumps a Poisson variable has no mass to speak of
+    length = 1 << math.ceil(math.log2(2 * size * min(most, 2 * math.sqrt(most) + 30)))
+    displacement = torch.arange(size) - x[..., None]
+    circle = torch.zeros(*x.shape, length, dtype=rates.dtype).scatter_(-1, displacement % length, rates)
+    law = torch.fft.irfft(torch.exp(tau * (torch.fft.rfft(circle) - rates.sum(-1, keepdim=True))), n=length)
+    place = torch.arange(length)
+    place = torch.where(place < length // 2, place, place - length)
+    ends = (x[..., None] + place).clamp_(0, size - 1)
+    return torch.zeros_like(rates).scatter_add_(-1, ends, law.clamp_(min=0))
+
+
+def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
+    """sum_n weights[n] prod_d laws[n, d, .]: (S,)*D."""
+    count, sites, size = laws.shape
+    joint = weights[:, None]
+    for site in range(sites - 1):
+        joint = (joint[:, :, None] * laws[:, site, None, :]).reshape(count, -1)
+    return (joint.mT @ laws[:, -1]).reshape([size] * sites)
+
+
+def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    """Two stages: ``first`` (S^D, D, S) from x to x*, and ``second`` of the numbers of x and x*, (pairs, D, S)."""
+    count, sites, _ = first.shape
+    joint = law.reshape(-1, 1)
+    for site in range(sites):
+        joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
+    start, between = (joint > _NEGLIGIBLE).nonzero().unbind(-1)
+    out = torch.zeros_like(law)
+    for i, j in zip(start.split(_PAIRS_AT_ONCE), between.split(_PAIRS_AT_ONCE), strict=True):
+        out += push_sites(joint[i, j], second(i, j))
+    return out
+
+
+def _states(law: Tensor) -> Tensor:
+    return joint_states(law.shape[0], law.ndim)
+
+
+@pushed.register
+def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    x, how = _states(law), sampler.multiple_jumps or ("add" if reverse.process.ordinal else "reject")
+    return push_sites(law.reshape(-1), leap_laws(reverse.rates(x, t), x, t - s, how))
+
+
+@pushed.register
+def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    x, u = _states(law), t - sampler.look_ahead * (t - s)
+    posterior = reverse.carried(reverse.posterior(x, u), x, u, x, t)
+    return push_sites(law.reshape(-1), reverse.step_probs(x, t, s, posterior=posterior))
+
+
+@pushed.register
+def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    x, u = _states(law), t - sampler.theta * (t - s)
+    a1, a2 = sampler.weights
+    rates, later = reverse.rates(x, t), reverse.rates(x, u)
+
+    def second(i: Tensor, j: Tensor) -> Tensor:
+        extrapolated = (a1 * later[j] - a2 * rates[i]).clamp_(min=0).scatter_(-1, x[j][..., None], 0.0)
+        return leap_laws(extrapolated, x[j], u - s, "last")
+
+    return push_pairs(law, leap_laws(rates, x, t - u, "last"), second)
+
+
+@pushed.register
+def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    x, u = _states(law), (t + s) / 2
+    first, later = reverse.posterior(x, t), reverse.posterior(x, u).probs
+
+    def second(i: Tensor, j: Tensor) -> Tensor:
+        carried = reverse.carried(Posterior(first.logits[i]), x[i], t, x[j], u)
+        probs = (2 * later[j] - carried.probs).clamp_(min=0)
+        return reverse.step_probs(x[j], u, s, posterior=Posterior(probs.log()))
+
+    return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second)
+
+
+@pushed.register
+def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    """The time of the first jump is integrated over by Gauss's rule with 8 points."""
+    process, x, weights = reverse.process, _states(law), law.reshape(-1)
+    posterior = reverse.carried(reverse.posterior(x, (t + s) / 2), x, (t + s) / 2, x, t)
+    leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
+
+    def stays(u: float) -> Tensor:
+        """The probability that no site has jumped between t and u."""
+        moved = torch.exp(-leaving * process.schedule.between(u, t))
+        ratio = process.kernel_into(x, u, dtype=torch.float64) / process.kernel_into(x, t, dtype=torch.float64)
+        return (moved * torch.where(posterior.probs > 0, posterior.probs * ratio, 0.0).sum(-1)).prod(-1)
+
+    out = (weights * stays(s)).reshape(law.shape)
+    nodes, shares = np.polynomial.legendre.leggauss(8)
+    for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
+        u = s + (t - s) * (node + 1) / 2
+        rates = reverse.rates(x, u, posterior=reverse.carried(posterior, x, t, x, u))
+        density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
+        middle = (u + s) / 2
+        onward = reverse.carried(reverse.posterior(x, middle), x, middle, x, u)
+        jumped = share * (t - s) / 2 * density.sum(0)
+        out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
+    return out
+
+
+@pushed.register
+def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    """Within a step of the rule the chain is homogeneous, and its law a matrix exponential."""
+    x, number = _states(law), math.ceil((t - s) / sampler.step_size - 1e-9)
+    length, flat = (t - s) / number, law.reshape(-1)
+    for i in range(number):
+        generator = joint_generator(reverse.rates(x, t - (i + 0.5) * length))
+        flat = flat @ torch.linalg.matrix_exp(length * generator)
+    return flat.reshape(law.shape)
+
+
+@pushed.register
+def _(sampler: WithCorrector, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    law = pushed(sampler.sampler, reverse, law, t, s)
+    if s >= sampler.start:
+        return law
+    for _ in range(sampler.steps):
+        law = push_corrector(reverse, law, s, sampler.scale * (t - s), sampler.multiple_jumps)
+    return law
+
+
+def push_corrector(
+    reverse: ReverseProcess, law: Tensor, t: float, tau: float, multiple_jumps: MultipleJumps | None = None
+) -> Tensor:
+    """``law`` at t after one leap of the corrector."""
+    x, how = _states(law), multiple_jumps or ("add" if reverse.process.ordinal else "reject")
+    return push_sites(law.reshape(-1), leap_laws(reverse.corrector_rates(x, t), x, tau, how))

@@ -1,0 +1,169 @@
+"""The contract of a sampler: with the exact posterior of a known law it leads back to that law, whatever the process."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from tauleap.denoise import ExactDenoiser
+from tauleap.noise import ForwardProcess
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import Sampler, sample, uniform_grid
+from tauleap.testing.examples import PROCESSES, Example
+from tauleap.testing.laws import assert_drawn_from, push, random_law, site_kernels
+
+_NAMES = ("uniform", "absorbing", "birth-death-of-two", "gaussian-narrow", "rank-one-per-site", "dense-cycle")
+END = 0.1
+
+
+class SamplerContract(ABC):
+    """What every sampler must satisfy, for each process that it does not refuse. A test of your own sampler is
+
+        class TestMine(SamplerContract):
+            def make(self):
+                return Mine()
+
+    ``steps`` is the number of steps with which its law must pass for the true one among ``draws`` draws: a chi-square
+    test with fixed seeds at the level ``laws.LEVEL``.
+    """
+
+    steps: int = 64
+    draws: int = 4000
+    examples: tuple[Example, ...] = tuple(example for example in PROCESSES if example.name in _NAMES)
+
+    @abstractmethod
+    def make(self) -> Sampler:
+        """The sampler to test."""
+
+    def each(self) -> Iterator[tuple[ForwardProcess, tuple[int, ...], Tensor]]:
+        """Every process that the sampler accepts, with a shape and a law of data, (S,)*D."""
+        accepted = 0
+        for number, example in enumerate(self.examples):
+            process, shape = example.make(), example.shape or (2,)
+            try:
+                self.make().check(process)
+            except ValueError:
+                continue
+            accepted += 1
+            yield (
+                process,
+                shape,
+                random_law(process.data_states.expand(*shape, -1).reshape(math.prod(shape), -1), number),
+            )
+        assert accepted > 0, "the sampler refuses every process here: give `examples` that it accepts"
+
+    def test_leads_back_to_the_law(self) -> None:
+        for process, shape, law in self.each():
+            x0, generator = _draws(law, shape, self.draws)
+            start = process.noise(x0, 1.0, generator=generator)
+            found = sample(
+                _reverse(process, law),
+                self.make(),
+                x0.shape,
+                grid=uniform_grid(self.steps, end=END),
+                start=start,
+                final="none",
+                generator=generator,
+            )
+            _assert_law(found.x0, push(law, site_kernels(process, shape, END)))
+
+    def test_given_sites_stay_and_the_rest_is_conditioned_on_them(self) -> None:
+        """The first site is given without noise: together with it the others have the law in which it has none."""
+        for process, shape, law in self.each():
+            x0, generator = _draws(law, shape, self.draws)
+            mask = torch.zeros(math.prod(shape), dtype=torch.bool)
+            mask[0] = True
+            observed = Observed(mask.reshape(shape), x0)
+            start = process.noise(x0, 1.0, generator=generator)
+            found = sample(
+                _reverse(process, law),
+                self.make(),
+                x0.shape,
+                grid=uniform_grid(self.steps, end=END),
+                start=start,
+                final="none",
+                observed=observed,
+                generator=generator,
+            )
+            assert torch.equal(found.x0.flatten(1)[:, 0], x0.flatten(1)[:, 0]), "a given site has moved"
+            kernels = site_kernels(process, shape, END)
+            kernels[0] = torch.eye(process.num_states)
+            _assert_law(found.x0, push(law, kernels))
+
+    def test_a_step_is_a_function_of_its_arguments(self) -> None:
+        """The same generator gives the same states, other draws others; nothing that is given is changed."""
+        for process, shape, law in self.each():
+            reverse = _reverse(process, law)
+            x, generator = _draws(law, shape, 500)
+            x = process.noise(x, 0.6, generator=generator)
+            before, results = x.clone(), []
+            for seed in (1, 1, 2):
+                generator = torch.Generator().manual_seed(seed)
+                results.append(self.make().step(reverse, x, 0.6, 0.3, generator=generator)[0])
+            assert torch.equal(x, before), "the step has changed its input"
+            assert torch.equal(results[0], results[1]), "the same generator gave other states"
+            assert not torch.equal(results[0], results[2]), "the generator is not used"
+            assert results[0].dtype == torch.int64
+            assert int(results[0].min()) >= 0
+            assert int(results[0].max()) < process.num_states
+
+    def test_the_layout_of_the_sites_does_not_matter(self) -> None:
+        for process, shape, law in self.each():
+            if process.prior().ndim > 1:
+                continue
+            reverse = _reverse(process, law)
+            x, generator = _draws(law, shape, 200)
+            x = process.noise(x, 0.6, generator=generator)
+            plain, other = (
+                self.make().step(
+                    reverse, x.reshape(len(x), *layout), 0.6, 0.3, generator=torch.Generator().manual_seed(3)
+                )[0]
+                for layout in (shape, (1, *shape, 1))
+            )
+            assert torch.equal(plain, other.reshape(plain.shape))
+
+    def test_information_about_a_step(self) -> None:
+        for process, shape, law in self.each():
+            x, generator = _draws(law, shape, 300)
+            x = process.noise(x, 0.8, generator=generator)
+            out, info = self.make().step(_reverse(process, law), x, 0.8, 0.3, generator=generator)
+            assert float(info.evaluations) > 0
+            assert_close(float(info.jumped), (out != x).double().mean().item(), rtol=1e-6, atol=0.0)
+            assert float(info.jumps) >= float(info.jumped) * (1 - 1e-6)
+            for share in (info.rejected, info.clamped):
+                assert 0 <= float(share) <= 1
+
+    def test_no_samples_and_no_free_sites(self) -> None:
+        for process, shape, law in self.each():
+            reverse, grid = _reverse(process, law), uniform_grid(2, end=0.5)
+            generator = torch.Generator().manual_seed(0)
+            found = sample(reverse, self.make(), (0, *shape), grid=grid, generator=generator)
+            assert found.x0.shape == (0, *shape)
+            x0, _ = _draws(law, shape, 3)
+            everything = Observed(torch.ones_like(x0, dtype=torch.bool), x0)
+            found = sample(reverse, self.make(), x0.shape, grid=grid, observed=everything, generator=generator)
+            assert torch.equal(found.x0, x0)
+
+
+def _reverse(process: ForwardProcess, law: Tensor) -> ReverseProcess:
+    return ReverseProcess(process, ExactDenoiser(law, process))
+
+
+def _draws(law: Tensor, shape: tuple[int, ...], number: int) -> tuple[Tensor, torch.Generator]:
+    generator = torch.Generator().manual_seed(number + law.ndim)
+    drawn = torch.multinomial(law.reshape(-1), number, replacement=True, generator=generator)
+    digits = [drawn // law.shape[0] ** place % law.shape[0] for place in range(law.ndim - 1, -1, -1)]
+    return torch.stack(digits, dim=-1).reshape(number, *shape), generator
+
+
+def _assert_law(x: Tensor, law: Tensor) -> None:
+    size = law.shape[0]
+    places = size ** torch.arange(law.ndim - 1, -1, -1)
+    numbers = (x.flatten(1) * places).sum(1)
+    assert_drawn_from(torch.bincount(numbers, minlength=law.numel()), law.reshape(-1))

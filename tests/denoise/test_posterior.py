@@ -1,0 +1,65 @@
+"""Posterior: a law a site, whatever the logits."""
+
+import math
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tauleap.denoise import Posterior
+from tauleap.testing.laws import assert_drawn_from, count
+
+INF = math.inf
+
+
+def test_probabilities_are_those_of_the_logits() -> None:
+    logits = torch.tensor([[[0.0, math.log(3.0), -INF]]], dtype=torch.float64)
+    posterior = Posterior(logits)
+    assert_close(posterior.probs, torch.tensor([[[0.25, 0.75, 0.0]]], dtype=torch.float64))
+    assert_close(posterior.log_probs, torch.tensor([[[math.log(0.25), math.log(0.75), -INF]]], dtype=torch.float64))
+    assert posterior.mode.tolist() == [[1]]
+    assert_close(Posterior(logits + 1000).probs, posterior.probs)
+
+
+def test_restriction_is_conditioning() -> None:
+    posterior = Posterior(torch.log(torch.tensor([[[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]], dtype=torch.float64)))
+    allowed = torch.tensor([[True, True, False], [False, True, True]])
+    expected = torch.tensor([[[1 / 3, 2 / 3, 0.0], [0.0, 0.5, 0.5]]], dtype=torch.float64)
+    assert_close(posterior.restricted(allowed).probs, expected)
+    assert_close(posterior.probs[0, 0], torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64))
+
+
+def test_restriction_is_stronger_than_any_logit() -> None:
+    posterior = Posterior(torch.tensor([[-3e38, 3e38, -3e38]]))
+    assert posterior.restricted(torch.tensor([True, False, True])).probs.tolist() == [[0.5, 0.0, 0.5]]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_logits_count_as_float32(dtype: torch.dtype) -> None:
+    """Sums over many states would not be right in half precision."""
+    logits = torch.randn(2, 3000, generator=torch.Generator().manual_seed(0)).to(dtype)
+    posterior = Posterior(logits)
+    assert posterior.probs.dtype == torch.float32
+    assert_close(posterior.probs, logits.double().softmax(-1).float(), rtol=1e-5, atol=0.0)
+    assert_close(posterior.probs.sum(-1), torch.ones(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_other_precision_is_kept(dtype: torch.dtype) -> None:
+    assert Posterior(torch.zeros(1, 2, dtype=dtype)).probs.dtype == dtype
+
+
+def test_draws_have_the_law() -> None:
+    """Chi-square, seed 0, level ``laws.LEVEL``; a state of logit -inf never comes."""
+    logits = torch.tensor([[0.0, -INF, 1.0, -5.0], [2.0, 2.0, 2.0, -INF]])
+    posterior = Posterior(logits.expand(20_000, 2, 4))
+    drawn = posterior.sample(generator=torch.Generator().manual_seed(0))
+    assert_drawn_from(count(drawn, 4), logits.softmax(-1))
+    again = posterior.sample(generator=torch.Generator().manual_seed(0))
+    assert torch.equal(drawn, again)
+
+
+def test_gradients_stop_at_states_that_cannot_be() -> None:
+    logits = torch.zeros(1, 3, requires_grad=True)
+    Posterior(logits).restricted(torch.tensor([True, True, False])).log_probs[0, 0].backward()
+    assert_close(logits.grad, torch.tensor([[0.5, -0.5, 0.0]]))
