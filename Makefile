@@ -11,8 +11,9 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
+# One thread a process and a process a core: threads that share cores wait for each other.
 test: lint  ## lint, then run the tests and the doctests
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: .venv/.dev  ## ruff (rules and format) and basedpyright
 	$(BIN)/ruff check .
