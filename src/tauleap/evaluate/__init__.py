@@ -1,1 +1,10 @@
-"""Samples -> numbers with standard errors, and pictures."""
+"""Samples -> numbers with standard errors, and pictures.
+
+Pictures are in ``tauleap.evaluate.plots``, which is not imported here: it needs matplotlib.
+"""
+
+from tauleap.evaluate.estimate import Estimate
+from tauleap.evaluate.exact import exact_law, exact_log_likelihood
+from tauleap.evaluate.likelihood import bits_per_dim
+
+__all__ = ["Estimate", "bits_per_dim", "exact_law", "exact_log_likelihood"]

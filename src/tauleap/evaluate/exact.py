@@ -1,0 +1,155 @@
+"""How likely data is under a model, exactly, on spaces small enough to write down every state."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import States
+from tauleap.denoise import Posterior
+from tauleap.evaluate._mode import evaluating
+from tauleap.reverse import ReverseProcess
+
+_MOST_STATES = 2**16
+_BLOCK = 2**12
+
+# Dormand and Prince's pair of orders 5 and 4.
+_NODES = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
+_STAGES = (
+    (),
+    (1 / 5,),
+    (3 / 40, 9 / 40),
+    (44 / 45, -56 / 15, 32 / 9),
+    (19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729),
+    (9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656),
+    (35 / 384, 0.0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84),
+)
+_ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1 / 40)
+
+
+def exact_log_likelihood(
+    reverse: ReverseProcess, x: States, *, eps: float = 0.01, tolerance: float = 1e-7, condition: Tensor | None = None
+) -> Float[Tensor, " batch"]:
+    """log p(x) in nats, (batch,) in float64: what ``bits_per_dim`` bounds, for any denoiser on an enumerable space.
+
+    See ``exact_law``. -inf where the model cannot give x.
+
+    >>> from tauleap.denoise import ExactDenoiser
+    >>> from tauleap.noise import LogLinear, RankOne
+    >>> process = RankOne(torch.tensor([0.5, 0.5]), LogLinear())
+    >>> law = torch.tensor([0.8, 0.2], dtype=torch.float64)
+    >>> reverse = ReverseProcess(process, ExactDenoiser(law, process))
+    >>> exact_log_likelihood(reverse, torch.tensor([[0], [1]])).exp()
+    tensor([0.8000, 0.2000], dtype=torch.float64)
+    """
+    _check.states(x, reverse.process.num_states)
+    if x.numel() == 0:
+        raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
+    law = exact_law(reverse, x.shape[1:], eps=eps, tolerance=tolerance, condition=condition)
+    return law[tuple(x.reshape(len(x), -1).to(law.device).unbind(1))].log()
+
+
+def exact_law(
+    reverse: ReverseProcess,
+    shape: tuple[int, ...],
+    *,
+    eps: float = 0.01,
+    tolerance: float = 1e-7,
+    condition: Tensor | None = None,
+) -> Tensor:
+    """The law of what the model generates, a table (S,)*D: one axis for each of the D sites of ``shape``.
+
+    The reverse chain starts from the prior at time 1; its law follows the Kolmogorov equation
+
+        -d/dt p_t(y) = sum_x p_t(x) Rhat_t(x, y) - p_t(y) sum_v Rhat_t(y, v)
+
+    down to ``eps``, solved by an adaptive Runge-Kutta method whose steps are right to ``tolerance`` in relative terms;
+    then every site is drawn from p(x0 | x_eps). ``condition`` is one condition, with a batch axis of 1. Spaces of more
+    than 65,536 states are refused.
+    """
+    process = reverse.process
+    sites, size = math.prod(shape), process.num_states
+    eps, tolerance = _check.positive("eps", eps), _check.positive("tolerance", tolerance)
+    if eps >= 1:
+        raise ValueError(f"eps must be a time in (0, 1), got {eps}")
+    if sites < 1 or size**sites > _MOST_STATES:
+        raise ValueError(
+            f"{size} states at each of {sites} sites make {size}^{sites} states in all, more than {_MOST_STATES}: "
+            "use bits_per_dim, which bounds the likelihood on any space"
+        )
+    device = next((p.device for p in reverse.parameters()), process.prior().device)
+    states = torch.cartesian_prod(*[torch.arange(size, device=device)] * sites).reshape(-1, *shape)
+    model = _Model(reverse, states, condition)
+    prior = process.prior().to(device, torch.float64).expand(*shape, size).reshape(sites, size)
+    law = torch.ones((), dtype=torch.float64, device=device)
+    for site in prior:
+        law = law[..., None] * site
+    with evaluating(reverse):
+        law = _integrate(model, law, 1.0, eps, tolerance)
+        return model.finish(law, eps)
+
+
+class _Model:
+    """The learned chain on all states of the space at once."""
+
+    def __init__(self, reverse: ReverseProcess, states: States, condition: Tensor | None) -> None:
+        self.reverse, self.states, self.condition = reverse, states, condition
+        self.sites, self.size = states[0].numel(), reverse.process.num_states
+
+    def slope(self, law: Tensor, t: float) -> Tensor:
+        """-d/dt of the law, a table (S,)*D."""
+        rates = torch.cat([self._rates(block, t) for block in self.states.split(_BLOCK)])
+        flow = (law.reshape(-1, 1, 1) * rates).reshape(*law.shape, self.sites, self.size)
+        out = -flow.sum((-1, -2))
+        for site, jumps in enumerate(flow.unbind(-2)):
+            out += jumps.sum(site).movedim(-1, site)  # whatever the site was, it is now v
+        return out
+
+    def finish(self, law: Tensor, t: float) -> Tensor:
+        """The law after every site is drawn from p(x0 | x), as a product of two matrices: first and second sites."""
+        half = self.sites // 2
+        out = law.new_zeros(self.size**half, self.size ** (self.sites - half))
+        for block, weight in zip(self.states.split(_BLOCK), law.reshape(-1).split(_BLOCK), strict=True):
+            posterior = self.reverse.posterior(block, t, condition=self._condition(block))
+            probs = Posterior(posterior.logits.double()).probs.reshape(len(block), self.sites, self.size)
+            first, second = weight[:, None], torch.ones_like(weight)[:, None]
+            for site in range(half):
+                first = (first[:, :, None] * probs[:, None, site]).flatten(1)
+            for site in range(half, self.sites):
+                second = (second[:, :, None] * probs[:, None, site]).flatten(1)
+            out += first.mT @ second
+        return out.reshape(law.shape)
+
+    def _rates(self, block: States, t: float) -> Tensor:
+        guess = self.reverse.guess(block, t, condition=self._condition(block))
+        rates = self.reverse.rates(block, t, posterior=Posterior(guess.logits.double()))
+        return rates.reshape(len(block), self.sites, self.size)
+
+    def _condition(self, block: States) -> Tensor | None:
+        return None if self.condition is None else self.condition.expand(len(block), *self.condition.shape[1:])
+
+
+def _integrate(model: _Model, law: Tensor, start: float, end: float, tolerance: float) -> Tensor:
+    """From ``start`` down to ``end``."""
+    t, step = start, (start - end) / 100
+    slope = model.slope(law, t)
+    while t > end:
+        step = min(step, t - end)
+        slopes, inner = [slope], law
+        for node, stage in zip(_NODES[1:], _STAGES[1:], strict=True):
+            inner = law + step * sum(a * k for a, k in zip(stage, slopes, strict=True))
+            slopes.append(model.slope(inner, max(t - node * step, end)))
+        # The last stage is the new law itself, so its slope serves again.
+        error = step * sum(e * k for e, k in zip(_ERROR, slopes, strict=True))
+        largest = torch.maximum(law.abs(), inner.abs())
+        worst = float((torch.as_tensor(error).abs() / (tolerance * (largest + 1e-6 * largest.max()))).max())
+        if worst <= 1:
+            t, law, slope = (end if step >= t - end else t - step), inner, slopes[-1]
+        step *= min(5.0, max(0.2, 0.9 * worst**-0.2 if worst > 0 else 5.0))
+        if step < 1e-9:
+            raise RuntimeError(f"the Kolmogorov equation could not be solved to {tolerance:g}: give a larger tolerance")
+    return law.clamp(min=0.0)

@@ -1,0 +1,43 @@
+"""Direct supervision of the denoiser."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.objective import Loss, Objective, check_times
+from tauleap.objective.times import Times, UniformTimes
+
+
+class CrossEntropy(Objective):
+    """L_ll = T E_t E_{x ~ q_t|0} [-log p(x0 | x)] (Appendix D), which the true posterior minimises.
+
+    Not a bound: no power of it makes it one. ``reduction="sum"`` adds up the sites as published, with lambda = 0.001;
+    ``"mean"`` divides by their number, as the authors' program does.
+
+    The network is not asked again for it: added to others, it takes the state that they show the network, x ~ q_t if
+    any of them does. Only added to ``PaperElbo(passes=1)`` alone does it see the paper's x~ in the place of x, as it
+    does in the authors' program: one site of x~ has jumped once more, and the rest is x.
+    """
+
+    needs: frozenset[Pass] = frozenset()
+
+    def __init__(self, reduction: Literal["sum", "mean"] = "sum", *, times: Times | None = None) -> None:
+        if reduction not in ("sum", "mean"):
+            raise ValueError(f'reduction must be "sum" or "mean", got {reduction!r}')
+        self.reduction = reduction
+        self.times = check_times(times)
+
+    def evaluate(self, draw: Draw) -> Loss:
+        which: Pass = "noised" if "noised" in draw.passes else "jumped"
+        value = -draw.sum(draw.log_prob(which))
+        if self.reduction == "mean":
+            value = value / draw.scored.reshape(len(value), -1).sum(-1).clamp(min=1)
+        value = draw.mean_over_time(value)
+        return Loss(value, {"cross_entropy": value})
+
+    def __repr__(self) -> str:
+        settings = [] if self.reduction == "sum" else [f'"{self.reduction}"']
+        if self.times not in (None, UniformTimes()):
+            settings.append(f"times={self.times!r}")
+        return f"CrossEntropy({', '.join(settings)})"

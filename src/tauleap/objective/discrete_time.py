@@ -1,0 +1,63 @@
+"""The bound of the process cut at K times: D3PM's."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+
+from tauleap import _check
+from tauleap.objective.draw import Draw
+from tauleap.objective.objective import Loss, Objective
+from tauleap.objective.prior import prior_divergence
+from tauleap.objective.times import GridTimes
+
+
+class DiscreteTimeElbo(Objective):
+    """L_DT over the times k/K (Section 2; Austin et al. 2021), complete:
+
+        L_DT = KL(q_1|0(. | x0) || prior)                                                                  "prior"
+               + sum_{k=2}^{K} E_{x ~ q_k|0} KL(q(x_{k-1} | x, x0) || p(x_{k-1} | x))                      "steps"
+               + E_{x ~ q_1/K|0} [-log p(x0 | x)]                                                 "reconstruction"
+
+    with ``p(x_{k-1} | x) = sum_x0 q(x_{k-1} | x, x0) p(x0 | x)``, site by site (``ReverseProcess.step_probs``). The
+    last term is that of k = 1. ``terms="random"`` takes one k a sample, times K; ``terms="all"`` takes every k, one
+    after another, with K passes. D3PM's hybrid loss is ``DiscreteTimeElbo(steps=1000) + 0.001 * CrossEntropy()``, at
+    the same k. Where ``t`` is given it must be on the grid.
+
+    As K grows this tends to ``CompleteElbo``; with one site and a denoiser that obeys Bayes' rule it does not depend on
+    K at all.
+    """
+
+    def __init__(self, steps: int, *, terms: Literal["random", "all"] = "random") -> None:
+        self.steps = _check.integer("steps", steps, least=1)
+        if terms not in ("random", "all"):
+            raise ValueError(f'terms must be "random" (one of the K, times K) or "all", got {terms!r}')
+        self.terms = terms
+        self.times = GridTimes(self.steps)
+
+    def evaluate(self, draw: Draw) -> Loss:
+        if self.terms == "all":
+            losses = [self._term(draw.again(k / self.steps)) for k in range(1, self.steps + 1)]
+            steps, reconstruction = (torch.stack(parts).sum(0) for parts in zip(*losses, strict=True))
+        else:
+            steps, reconstruction = (self.steps * draw.mean_over_time(part) for part in self._term(draw))
+        prior = draw.sum(prior_divergence(draw.reverse.process, draw.x0)).to(steps.dtype)
+        terms = {"prior": prior, "steps": steps, "reconstruction": reconstruction}
+        return Loss(prior + steps + reconstruction, terms)
+
+    def _term(self, draw: Draw) -> tuple[torch.Tensor, torch.Tensor]:
+        """The term of the draw's k: as one of the steps, or as the reconstruction where k is 1."""
+        process, number = draw.reverse.process, (draw.t * self.steps).round()
+        t, s = number / self.steps, (number - 1) / self.steps
+        on_grid = ((draw.t - t).abs() * self.steps < 1e-3) & (number >= 1)
+        if draw.t.device.type == "cpu" and not bool(on_grid.all()):
+            raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {draw.t.tolist()}")
+        step = draw.reversal("noised").step(process.kernel(s), process.kernel(t, s))
+        value = draw.sum(step.divergence(draw.x0, draw.posterior("noised")))
+        first = (number == 1).to(value.device)
+        return torch.where(first, 0.0, value), torch.where(first, value, 0.0)
+
+    def __repr__(self) -> str:
+        every = "" if self.terms == "random" else ', terms="all"'
+        return f"DiscreteTimeElbo({self.steps}{every})"

@@ -1,0 +1,225 @@
+"""One draw of noise and one pass of the network, shared by all the objectives that are added."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _check, _draw
+from tauleap._shapes import PerSite, SiteMask, States, Time
+from tauleap.denoise import Posterior
+from tauleap.noise import Kernel
+from tauleap.noise.rank_one import at_own_state, draw_from
+from tauleap.objective.times import Times
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.reverse.reversal import Reversal
+
+Pass = Literal["noised", "jumped", "earliest"]
+"""What the network is shown: ``noised`` is x ~ q_t|0(. | x0); ``jumped`` is x with one forward jump more, at one site
+that is drawn by the sites' rates (the paper's x~); ``earliest`` is noised at eps."""
+
+_ORDER: tuple[Pass, ...] = ("noised", "jumped", "earliest")
+
+
+class Draw:
+    """Data, times and noise for one value of an objective; everything is made when it is first asked for.
+
+    Sites are *scored* unless they are observed or missing: only these have a loss. Observed sites hold their values
+    with no noise, and missing ones a draw from the prior. The network is asked once, about all ``passes`` together.
+    """
+
+    def __init__(
+        self,
+        reverse: ReverseProcess,
+        x0: States,
+        times: Times,
+        passes: frozenset[Pass],
+        *,
+        t: Time | None = None,
+        observed: Observed | None = None,
+        missing: Tensor | None = None,
+        condition: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        self.reverse, self.times, self.passes = reverse, times, passes
+        self.observed, self.condition, self.generator = observed, condition, generator
+        self.missing = _missing(missing, x0)
+        self.x0 = self._clean(x0)
+        self.scored = self._scored()
+        if t is None:
+            self.t, self.weight = times.draw(len(x0), device=_time_device(x0), generator=generator)
+        else:
+            self.t = _check.time(t, len(x0))
+            self.weight = torch.ones_like(self.t)
+        self._reversals: dict[Pass, Reversal] = {}
+
+    @cached_property
+    def _kernel(self) -> Kernel:
+        """From 0 to t. One kernel a sample is large: the process finds it again as long as it is held here."""
+        return self.reverse.process.kernel(self.t)
+
+    @cached_property
+    def noised(self) -> States:
+        """x ~ q_t|0(. | x0)."""
+        return self._with_known(self._kernel.sample(self.x0, self.generator))
+
+    @cached_property
+    def earliest(self) -> States:
+        """x ~ q_eps|0(. | x0)."""
+        return self._with_known(self.reverse.process.noise(self.x0, self.times.eps, generator=self.generator))
+
+    @cached_property
+    def jumped(self) -> States:
+        """x~ ~ r_t(. | x): one scored site of x has jumped once more; x itself where none can."""
+        x = self.noised
+        rates = self.exit_rates.reshape(len(x), -1)
+        sites = _draw.categorical(rates, self.generator) + torch.arange(len(x), device=x.device) * rates.shape[1]
+        sites = sites[self.can_jump]
+        out = x.flatten()
+        out[sites] = self.reverse.process.draw_jump(x, sites, generator=self.generator)
+        return out.reshape(x.shape)
+
+    @cached_property
+    def exit_rates(self) -> PerSite:
+        """How fast each scored site of x leaves its state in the forward process, in float64; 0 elsewhere."""
+        rates = self.reverse.process.exit_rate(self.noised, self.t, dtype=torch.float64)
+        return rates.masked_fill(~self.scored, 0.0)
+
+    @cached_property
+    def can_jump(self) -> Tensor:
+        """Whether any scored site of a sample can jump, bool (batch,)."""
+        return self.exit_rates.reshape(len(self.x0), -1).sum(-1) > 0
+
+    def x(self, which: Pass) -> States:
+        """The states of that pass."""
+        return getattr(self, which)
+
+    def time(self, which: Pass) -> Time:
+        """The times of that pass."""
+        return self.times.eps if which == "earliest" else self.t
+
+    def posterior(self, which: Pass) -> Posterior:
+        """p(x0 | x) over the data states, from the one pass of the network."""
+        if which not in self.passes:
+            raise ValueError(f"the network was not to be asked about {which!r}, only about {sorted(self.passes)}")
+        return self._posteriors[which]
+
+    def reversal(self, which: Pass) -> Reversal:
+        """The arithmetic of the reverse rates at the states and times of that pass."""
+        if which not in self._reversals:
+            self._reversals[which] = self.reverse.at(self.x(which), self.time(which))
+        return self._reversals[which]
+
+    def log_prob(self, which: Pass) -> PerSite:
+        """log p(x0 | x) of the true x0 at every site."""
+        posterior, reachable = self.posterior(which), self.reversal(which).reachable()
+        if reachable is not None:
+            posterior = posterior.restricted(reachable | ~reachable.any(-1, keepdim=True))
+        return posterior.log_probs.gather(-1, self.x0[..., None]).squeeze(-1)
+
+    def sum(self, values: PerSite) -> Float[Tensor, " batch"]:
+        """The sum over the scored sites of each sample."""
+        return values.masked_fill(~self.scored, 0.0).reshape(len(values), -1).sum(-1)
+
+    def mean_over_time(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+        """``values`` at the drawn times, weighted so that their mean is the mean over the times."""
+        return values * self.weight.to(values.dtype).to(values.device)
+
+    def again(self, t: float) -> Draw:
+        """The same data at another time, with noise of its own."""
+        return Draw(
+            self.reverse,
+            self.x0,
+            self.times,
+            self.passes,
+            t=t,
+            observed=self.observed,
+            missing=self.missing,
+            condition=self.condition,
+            generator=self.generator,
+        )
+
+    @cached_property
+    def _posteriors(self) -> dict[Pass, Posterior]:
+        passes: list[Pass] = [which for which in _ORDER if which in self.passes]
+        if len(passes) == 1:
+            which = passes[0]
+            return {which: self._ask(self.x(which), self.time(which), self.observed, self.condition)}
+        size, device = len(self.x0), self.x0.device
+        x = torch.cat([self.x(which) for which in passes])
+        t = torch.cat([torch.as_tensor(self.time(which), dtype=torch.float64).expand(size) for which in passes])
+        observed, condition = self.observed, self.condition
+        if observed is not None:
+            repeats = (len(passes), *(1,) * (self.x0.ndim - 1))
+            observed = Observed(observed.mask.repeat(repeats), observed.values.repeat(repeats))
+        if condition is not None and condition.ndim > 0 and len(condition) == size:
+            condition = torch.cat([condition] * len(passes))
+        logits = self._ask(x, t.to(device) if device.type != "mps" else t, observed, condition).logits
+        return {which: Posterior(part) for which, part in zip(passes, logits.split(size), strict=True)}
+
+    def _ask(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
+        return self.reverse.guess(x, t, observed=observed, condition=condition)
+
+    def _clean(self, x0: States) -> States:
+        """x0 with the observed values, and with some state, it does not matter which, where nobody knows."""
+        process = self.reverse.process
+        if self.missing is not None:
+            x0 = x0.masked_fill(self.missing, 0)
+        if self.observed is not None:
+            self.observed.check(x0, process.num_states)
+            x0 = self.observed.fill(x0)
+        process._check_states(x0, "x0")
+        if x0.device.type == "cpu" and not process.all_states_are_data:
+            wrong = at_own_state(process.data_states.double(), x0) == 0
+            if self.missing is not None:
+                wrong &= ~self.missing
+            if bool(wrong.any()):
+                raise ValueError(
+                    f"x0 holds {sorted(set(x0[wrong].tolist()))[:5]}, which data of this process cannot have (the mask "
+                    "of an absorbing process, or states of prior 0): say missing=... where the value is not known"
+                )
+        return x0
+
+    def _scored(self) -> SiteMask:
+        scored = torch.ones_like(self.x0, dtype=torch.bool)
+        if self.observed is not None:
+            scored &= ~self.observed.mask
+        if self.missing is not None:
+            if self.observed is not None and bool((self.missing & self.observed.mask).any()):
+                raise ValueError("a site cannot be observed and missing at once: clear one of the two masks there")
+            scored &= ~self.missing
+        if not bool(scored.any()):
+            raise ValueError(
+                "there is no site to have a loss: every site is observed or missing; leave some sites out of both masks"
+            )
+        return scored
+
+    def _with_known(self, x: States) -> States:
+        if self.missing is not None:
+            unknown = draw_from(self.reverse.process.prior(), x.shape, self.generator).to(x.device)
+            x = torch.where(self.missing, unknown, x)
+        return x if self.observed is None else self.observed.fill(x)
+
+
+def _missing(missing: Tensor | None, x0: States) -> SiteMask | None:
+    if missing is None:
+        return None
+    if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
+        given = missing.dtype if isinstance(missing, Tensor) else type(missing).__name__
+        raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
+    if missing.shape != x0.shape and missing.shape != x0.shape[1:]:
+        raise ValueError(
+            f"missing must have the shape of x0, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "
+            f"got {tuple(missing.shape)}"
+        )
+    return missing.expand(x0.shape)
+
+
+def _time_device(x0: States) -> torch.device:
+    """Where times are drawn: with the data, unless there is no float64 there."""
+    return torch.device("cpu") if x0.device.type == "mps" else x0.device

@@ -1,0 +1,164 @@
+"""What every objective has in common: how it is called, and that objectives add and scale."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from numbers import Real
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap._shapes import States, Time
+from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.times import Times, UniformTimes
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+
+
+@dataclass(frozen=True)
+class Loss:
+    """``value`` (batch,), nats a sample; ``terms`` are its parts, which add up to it and have no gradient."""
+
+    value: Float[Tensor, " batch"]
+    terms: Mapping[str, Float[Tensor, " batch"]]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "terms", {name: term.detach() for name, term in self.terms.items()})
+
+    def mean(self) -> Float[Tensor, ""]:
+        """The mean over the batch: what is minimised."""
+        return self.value.mean()
+
+    def scaled(self, factor: float) -> Loss:
+        """The loss and all its terms times a number."""
+        return self if factor == 1 else Loss(factor * self.value, {k: factor * v for k, v in self.terms.items()})
+
+    def __add__(self, other: Loss) -> Loss:
+        terms = dict(self.terms)
+        for name, term in other.terms.items():
+            terms[name] = terms[name] + term if name in terms else term
+        return Loss(self.value + other.value, terms)
+
+
+class Objective(ABC):
+    """A loss of a reverse process on data.
+
+    A concrete one says in ``needs`` what the network must be shown (see ``Draw``), in ``times`` at which times it
+    looks, None for the times of whatever it is added to, and in ``evaluate`` what the loss is. ``needs`` is empty for
+    one that takes whatever pass there is.
+    """
+
+    needs: frozenset[Pass] = frozenset({"noised"})
+    times: Times | None = None
+
+    @abstractmethod
+    def evaluate(self, draw: Draw) -> Loss:
+        """The loss on one draw of data and noise."""
+
+    @final
+    def __call__(
+        self,
+        reverse: ReverseProcess,
+        x0: States,
+        *,
+        t: Time | None = None,
+        observed: Observed | None = None,
+        missing: Tensor | None = None,
+        condition: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> Loss:
+        """The loss of each sample of ``x0`` (batch, *shape).
+
+        ``t``, one number or one a sample, says at which times to look; otherwise they are drawn, and weighted as their
+        law asks. ``observed`` sites are given to the network and have no noise and no loss. ``missing``, a bool mask,
+        marks values that nobody knows: x0 may hold anything there, the network sees a draw from the prior, and there is
+        no loss. ``condition`` is passed to the network; where the network is shown several states of each sample at
+        once and the condition has a row for each sample, its rows are repeated.
+        """
+        if not isinstance(reverse, ReverseProcess):
+            raise TypeError(
+                f"an objective takes a ReverseProcess, got {type(reverse).__name__}: "
+                "write ReverseProcess(process, denoiser)"
+            )
+        if not isinstance(x0, Tensor) or x0.dtype != torch.int64:
+            given = x0.dtype if isinstance(x0, Tensor) else type(x0).__name__
+            raise TypeError(f"x0 must be an int64 tensor (batch, *shape), got {given}")
+        if x0.ndim < 1 or x0.numel() == 0:
+            raise ValueError(f"x0 must hold at least one sample with at least one site, got shape {tuple(x0.shape)}")
+        draw = Draw(
+            reverse,
+            x0,
+            self.times or UniformTimes(),
+            self.needs or frozenset({"noised"}),
+            t=t,
+            observed=observed,
+            missing=missing,
+            condition=condition,
+            generator=generator,
+        )
+        return self.evaluate(draw)
+
+    @final
+    def __add__(self, other: Objective) -> Objective:
+        if not isinstance(other, Objective):
+            return NotImplemented
+        return Sum([*_parts(self), *_parts(other)])
+
+    @final
+    def __mul__(self, factor: float) -> Objective:
+        if isinstance(factor, bool) or not isinstance(factor, Real):
+            return NotImplemented
+        if not math.isfinite(factor) or factor < 0:
+            raise ValueError(f"an objective can be scaled by a finite number >= 0, got {factor!r}")
+        return Sum([(float(factor) * weight, part) for weight, part in _parts(self)])
+
+    __rmul__ = __mul__
+
+
+class Sum(Objective):
+    """Objectives with weights, on one draw of times and noise and one pass of the network."""
+
+    def __init__(self, parts: list[tuple[float, Objective]]) -> None:
+        self.parts = parts
+        self.times = _common_times([part.times for _, part in parts])
+
+    @property
+    def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return frozenset().union(*(part.needs for _, part in self.parts))
+
+    def evaluate(self, draw: Draw) -> Loss:
+        total: Loss | None = None
+        for weight, part in self.parts:
+            loss = part.evaluate(draw).scaled(weight)
+            total = loss if total is None else total + loss
+        assert total is not None
+        return total
+
+    def __repr__(self) -> str:
+        return " + ".join(repr(part) if weight == 1 else f"{weight:g} * {part!r}" for weight, part in self.parts)
+
+
+def _parts(objective: Objective) -> list[tuple[float, Objective]]:
+    return objective.parts if isinstance(objective, Sum) else [(1.0, objective)]
+
+
+def _common_times(times: list[Times | None]) -> Times | None:
+    asked = [each for each in times if each is not None]
+    if any(each != asked[0] for each in asked):
+        raise ValueError(
+            f"objectives that are added share their times, but these ask for {', '.join(map(repr, asked))}: "
+            "give all of them the same times=, or leave it out in all but one"
+        )
+    return asked[0] if asked else None
+
+
+def check_times(times: object) -> Times | None:
+    """A law of times, or None."""
+    if times is not None and not isinstance(times, Times):
+        raise TypeError(f"times must be a law of times such as UniformTimes(0.01), got {type(times).__name__}")
+    return times

@@ -1,0 +1,84 @@
+"""The paper's own objectives, as published."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap.noise import ForwardProcess, RankOneProcess
+from tauleap.noise.kernel import along_batch
+from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.objective import Loss, Objective, check_times
+from tauleap.objective.times import Times, UniformTimes
+
+
+class PaperElbo(Objective):
+    """L_CT and L_eCT in factorised form (Proposition 2, Appendices C.3 and C.4), constants dropped.
+
+        L_CT = T E_{t, x ~ q_t|0} [sum_d sum_{v != x^d} Rhat^d(x, v)]                                        "outflow"
+               - T E_{t, x~ ~ psi_t} [sum_d sum_{v != x~^d} phi(v | x~) Z(x~ with d at v) log Rhat^d(x~, v)]   "signal"
+
+    Here x~ is x with one forward jump more, Z(x) the rate at which x jumps, and the sum over the state from which it
+    jumped is taken in closed form: phi Z is ``C_v / N``, with C the reverse rates that know x0 and ``N = sum_d sum_v
+    C_v / Z(x~ with d at v)``. ``passes=2`` asks the network about x and x~ (together) and is L_CT; ``passes=1`` puts x~
+    in the place of x in the first sum too and is L_eCT, which the paper trains with: cheaper, and biased, since x~ has
+    one jump too many.
+
+    The value is no bound, since the constants are missing; the gradient of L_CT is that of ``CompleteElbo`` up to the
+    factor 1 - eps that the paper leaves out. All sums run over the sites that have a loss. Where x cannot jump any more
+    (all masked), the signal is 0.
+    """
+
+    def __init__(self, passes: Literal[1, 2], *, times: Times | None = None) -> None:
+        if isinstance(passes, bool) or passes not in (1, 2):
+            raise ValueError(f"passes must be 2 (L_CT: x and x~) or 1 (L_eCT: x~ for both terms), got {passes!r}")
+        self.passes = passes
+        self.times = check_times(times)
+
+    @property
+    def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return frozenset({"jumped"}) if self.passes == 1 else frozenset({"noised", "jumped"})
+
+    def evaluate(self, draw: Draw) -> Loss:
+        weight = self._signal_weight(draw)
+        found = (
+            draw.reversal("jumped")
+            .jumps()
+            .compare(draw.x0, draw.posterior("jumped"), weight=weight, total=self.passes == 1)
+        )
+        signal = -weight.to(found.signal.dtype) * draw.sum(found.signal)
+        if self.passes == 1:
+            outflow, value = draw.sum(found.total), draw.sum(found.cost)
+        else:
+            outflow = draw.sum(draw.reversal("noised").departures(draw.posterior("noised")).exit_rate)
+            value = outflow + draw.sum(found.cost)
+        value, outflow, signal = (draw.mean_over_time(part) for part in (value, outflow, signal))
+        return Loss(value, {"outflow": outflow, "signal": signal})
+
+    def _signal_weight(self, draw: Draw) -> Float[Tensor, " batch"]:
+        """1 / N, and 0 where nothing can jump; in float64."""
+        process, x = draw.reverse.process, draw.jumped
+        dtype = torch.float64 if x.device.type != "mps" else torch.float32
+        exits = process.exit_rate(x, draw.t, dtype=dtype).masked_fill(~draw.scored, 0.0)
+        total = exits.reshape(len(x), -1).sum(-1)
+        elsewhere = along_batch(total, x.ndim) - exits
+        beta = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), x.ndim + 1)
+        jumping = beta * _exit_rates(process).to(dtype).to(x.device) + elsewhere[..., None]
+        known = draw.reversal("jumped").jumps().known(draw.x0, dtype)
+        shares = torch.where(known > 0, known.div_(jumping), 0.0).sum(-1)
+        norm = draw.sum(shares)
+        return torch.where(draw.can_jump & (norm > 0), 1 / norm, 0.0)
+
+    def __repr__(self) -> str:
+        times = "" if self.times in (None, UniformTimes()) else f", times={self.times!r}"
+        return f"PaperElbo(passes={self.passes}{times})"
+
+
+def _exit_rates(process: ForwardProcess) -> Tensor:
+    """How fast each state is left under R_b, (S,) or (*shape, S), in float64."""
+    if isinstance(process, RankOneProcess):
+        return process.speed * (1 - process.stationary())
+    return process.jump_rates().matrix.sum(-1)

@@ -1,0 +1,162 @@
+"""At which times a loss looks: U(eps, 1), spread evenly over the batch, or any other law with the weights that undo it.
+
+Every law of times gives ``(t, weight)`` such that ``mean(weight * f(t))`` is an unbiased estimate of the mean of f over
+U(eps, 1), or over the grid. Over a batch of n the times are *stratified*: one in each of n parts of equal probability,
+dealt out to the samples at random, so that each sample's own time still has the whole law while the batch as a whole
+covers [eps, 1].
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from numbers import Real
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _check, _draw
+
+
+class Times(ABC):
+    """A law of times."""
+
+    eps: float
+    """The earliest time."""
+    stratified: bool
+
+    def __init__(self, eps: float, stratified: bool) -> None:
+        self.eps = _check.positive("eps", eps)
+        if self.eps >= 1:
+            raise ValueError(f"eps must be a time in (0, 1), the earliest that is looked at, got {eps!r}")
+        if not isinstance(stratified, bool):
+            raise TypeError(f"stratified must be True or False, got {stratified!r}")
+        self.stratified = stratified
+
+    def draw(
+        self, batch: int, *, device: torch.device | None = None, generator: torch.Generator | None = None
+    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
+        """``(t, weight)`` in float64, one of each a sample.
+
+        >>> t, weight = UniformTimes().draw(4, generator=torch.Generator().manual_seed(0))
+        >>> (t.sort().values * 4).floor()  # one in each quarter
+        tensor([0., 1., 2., 3.], dtype=torch.float64)
+        """
+        where = torch.device("cpu") if device is None else device
+        if self.stratified:
+            return self.at(_draw.stratified(batch, where, generator))
+        return self.at(_draw.uniforms((batch,), where, generator))
+
+    @abstractmethod
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        """``(t, weight)`` for places in [0, 1): the law's inverse CDF."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), tuple(vars(self).values())))
+
+
+class UniformTimes(Times):
+    """U(eps, 1), the paper's, with its eps of 0.01 (Appendix H)."""
+
+    def __init__(self, eps: float = 0.01, *, stratified: bool = True) -> None:
+        super().__init__(eps, stratified)
+
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        return self.eps + (1 - self.eps) * places, torch.ones_like(places)
+
+    def __repr__(self) -> str:
+        return f"UniformTimes({self.eps:g}{'' if self.stratified else ', stratified=False'})"
+
+
+class WeightedTimes(Times):
+    """Importance sampling over t: a density on (eps, 1) that is constant on ``len(weights)`` parts of equal width.
+
+    The loss is divided by the density, so that its mean stays what it is and only its variance changes; least variance
+    has a density in proportion to the root of the mean square of the loss. ``fitted_times`` measures that.
+
+    >>> times = WeightedTimes([3.0, 1.0], eps=0.01)
+    >>> t, weight = times.at(torch.tensor([0.0, 0.75, 0.875], dtype=torch.float64))
+    >>> t, weight
+    (tensor([0.0100, 0.5050, 0.7525], dtype=torch.float64), tensor([0.6667, 2.0000, 2.0000], dtype=torch.float64))
+    """
+
+    def __init__(self, weights: Sequence[float], eps: float = 0.01, *, stratified: bool = True) -> None:
+        super().__init__(eps, stratified)
+        values = [float(w) if isinstance(w, Real) and not isinstance(w, bool) else math.nan for w in weights]
+        if not values or not all(math.isfinite(w) and w > 0 for w in values):
+            raise ValueError(
+                f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
+                "a part of weight 0 would never be seen, and the loss would be wrong"
+            )
+        total = math.fsum(values)
+        self.weights = tuple(w / total for w in values)
+
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        probs = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
+        ends = probs.cumsum(0)
+        part = torch.searchsorted(ends, places.contiguous(), right=True).clamp(max=len(probs) - 1)
+        within = ((places - (ends - probs)[part]) / probs[part]).clamp(0, 1)
+        t = self.eps + (1 - self.eps) * (part + within) / len(probs)
+        return t.clamp(max=1.0), 1 / (len(probs) * probs[part])
+
+    def __repr__(self) -> str:
+        return (
+            f"WeightedTimes({len(self.weights)} parts, {self.eps:g}{'' if self.stratified else ', stratified=False'})"
+        )
+
+
+class GridTimes(Times):
+    """One of the times 1/K, 2/K, ..., 1, each as likely as another: those of a process cut into K steps.
+
+    >>> GridTimes(4).at(torch.tensor([0.0, 0.3, 0.99], dtype=torch.float64))[0]
+    tensor([0.2500, 0.5000, 1.0000], dtype=torch.float64)
+    """
+
+    def __init__(self, steps: int, *, stratified: bool = True) -> None:
+        self.steps = _check.integer("steps", steps, least=1)
+        self.eps = 1 / self.steps
+        self.stratified = stratified
+
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        number = (places * self.steps).floor().clamp(max=self.steps - 1) + 1
+        return number / self.steps, torch.ones_like(places)
+
+    def __repr__(self) -> str:
+        return f"GridTimes({self.steps})"
+
+
+def fitted_times(
+    t: Float[Tensor, " n"], loss: Float[Tensor, " n"], *, parts: int = 20, eps: float = 0.01, even: float = 0.1
+) -> WeightedTimes:
+    """The times for which the mean of ``loss`` has the least variance, from losses seen at times ``t`` in (eps, 1).
+
+    The density is in proportion to the root of the mean square of the loss in each of ``parts`` parts, mixed with the
+    share ``even`` of the uniform one so that no part is starved. For the gradient give norms of gradients as ``loss``.
+
+    >>> t = torch.linspace(0.02, 0.99, 50)
+    >>> fitted_times(t, 3 * (t < 0.5) + 1.0, parts=2).weights
+    (0.77..., 0.22...)
+    """
+    parts = _check.integer("parts", parts, least=1)
+    if t.ndim != 1 or t.shape != loss.shape:
+        raise ValueError(f"t and loss must be (n,) both, got {tuple(t.shape)} and {tuple(loss.shape)}")
+    if not 0 <= even <= 1:
+        raise ValueError(f"even must be a share in [0, 1], got {even!r}")
+    eps = UniformTimes(eps).eps
+    part = ((t.detach().double() - eps) / (1 - eps) * parts).floor().clamp(0, parts - 1).long()
+    squares = torch.zeros(parts, dtype=torch.float64, device=t.device)
+    counts = torch.zeros_like(squares).index_add_(0, part, torch.ones_like(t, dtype=torch.float64))
+    if bool((counts == 0).any()):
+        empty = (counts == 0).nonzero().flatten().tolist()
+        raise ValueError(f"every one of the {parts} parts needs a loss, parts {empty} have none: take fewer parts")
+    squares.index_add_(0, part, loss.detach().double() ** 2)
+    roots = (squares / counts).sqrt()
+    if not bool(torch.isfinite(roots).all()) or float(roots.sum()) == 0:
+        raise ValueError("the losses must be finite, and not all 0")
+    weights = (1 - even) * roots / roots.sum() + even / parts
+    return WeightedTimes(weights.tolist(), eps)
