@@ -1,0 +1,36 @@
+"""Rates -> samples: one loop, ``sample``, and one file per sampler (Sections 4.3 and 4.4, Appendices F and H)."""
+
+from tauleap.sampling.ancestral import Ancestral
+from tauleap.sampling.corrector import WithCorrector, hold
+from tauleap.sampling.extrapolated import Extrapolated
+from tauleap.sampling.first_hitting import FirstHitting
+from tauleap.sampling.first_jump import FirstJump
+from tauleap.sampling.grid import geometric_grid, noise_grid, uniform_grid
+from tauleap.sampling.loop import Info, Samples, Trace, sample
+from tauleap.sampling.next_reaction import NextReaction
+from tauleap.sampling.sampler import Sampler, StepInfo
+from tauleap.sampling.tau_leaping import TauLeaping
+from tauleap.sampling.trapezoidal import Trapezoidal
+from tauleap.sampling.uniformization import Uniformization
+
+__all__ = [
+    "Ancestral",
+    "Extrapolated",
+    "FirstHitting",
+    "FirstJump",
+    "Info",
+    "NextReaction",
+    "Sampler",
+    "Samples",
+    "StepInfo",
+    "TauLeaping",
+    "Trace",
+    "Trapezoidal",
+    "Uniformization",
+    "WithCorrector",
+    "geometric_grid",
+    "hold",
+    "noise_grid",
+    "sample",
+    "uniform_grid",
+]

@@ -1,0 +1,166 @@
+"""Correctors: leaps at a fixed time that bring the law closer to q_t (Section 4.4)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tauleap import _check, _draw
+from tauleap._shapes import States
+from tauleap.noise import ForwardProcess
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
+
+
+class WithCorrector(Sampler):
+    """Any sampler, followed by ``steps`` tau-leaps with the corrector's rates at the time that it has reached.
+
+    ``R_c = R_t + Rhat_t`` has q_t as its stationary law (Proposition 4), so that running it at a fixed time draws the
+    samples back to q_t. A leap has the length ``scale`` times that of the step before it, and correctors run where the
+    time reached is below ``start``. The paper's settings (Appendix H):
+
+    * images: ``WithCorrector(TauLeaping(), steps=10, scale=1.5, start=0.1)`` with 500 steps of the sampler,
+    * music: ``WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)`` with 1000.
+
+    ``multiple_jumps`` is for the corrector's leaps what it is for ``TauLeaping``. One evaluation a corrector step.
+    """
+
+    def __init__(
+        self,
+        sampler: Sampler,
+        steps: int,
+        scale: float = 1.0,
+        start: float = 1.0,
+        multiple_jumps: MultipleJumps | None = None,
+    ) -> None:
+        if not isinstance(sampler, Sampler):
+            raise TypeError(f"sampler must be a Sampler such as TauLeaping(), got {sampler!r}")
+        self.sampler = sampler
+        self.steps = _check.integer("steps", steps, least=1)
+        self.scale = _check.positive("scale", scale)
+        self.start = _check.positive("start", start)
+        if self.start > 1:
+            raise ValueError(f"start must be a time in (0, 1], got {start!r}")
+        self.multiple_jumps: MultipleJumps | None = check_multiple_jumps(multiple_jumps)
+        self.order = min(1.0, sampler.order)
+
+    def check(self, process: ForwardProcess) -> None:
+        self.sampler.check(process)
+        check_adding(self.multiple_jumps, process, "WithCorrector")
+
+    def step(
+        self,
+        reverse: ReverseProcess,
+        x_t: States,
+        t: float,
+        s: float,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[States, StepInfo]:
+        before = self.enter(reverse, x_t, t, s, observed)
+        x, info = self.sampler.step(reverse, before, t, s, observed=observed, condition=condition, generator=generator)
+        if s >= self.start or s == 0:  # at time 0 there is no noise that could be corrected
+            return x, info
+        infos = [info]
+        for _ in range(self.steps):
+            posterior = reverse.posterior(x, s, observed=observed, condition=condition)
+            x, info = leap(
+                reverse,
+                x,
+                s,
+                self.scale * (t - s),
+                posterior,
+                self.multiple_jumps,
+                observed=observed,
+                generator=generator,
+                corrector=True,
+            )
+            infos.append(info)
+        return x, StepInfo.together(infos, before, x, observed)
+
+    def __repr__(self) -> str:
+        return f"WithCorrector({self.sampler}, steps={self.steps}, scale={self.scale:g}, start={self.start:g})"
+
+
+def hold(
+    reverse: ReverseProcess,
+    x: States,
+    t: float,
+    *,
+    steps: int,
+    step: float,
+    exact: bool = False,
+    multiple_jumps: MultipleJumps | None = None,
+    observed: Observed | None = None,
+    condition: Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> tuple[States, StepInfo]:
+    """Holds the time at ``t`` and runs the corrector from x for ``steps`` leaps of length ``step``.
+
+    The states wander through q_t: the paper shows a thousand such steps at t = 0.4, a picture every hundred (Appendix
+    F.2), which is ten calls with ``steps=100``. With ``exact`` the chain is simulated for the same time jump by jump:
+    at a fixed time it is homogeneous, so that Gillespie's algorithm needs no approximation, and one evaluation a jump.
+    """
+    if not isinstance(reverse, ReverseProcess):
+        raise TypeError(f"reverse must be a ReverseProcess, got {type(reverse).__name__}")
+    steps, step = _check.integer("steps", steps, least=1), _check.positive("step", step)
+    how = check_multiple_jumps(multiple_jumps)
+    check_adding(how, reverse.process, "hold")
+    time = float(_check.time(t))
+    if time == 0:
+        raise ValueError("t must be > 0: at time 0 there is no noise, and no jump")
+    _check.states(x, reverse.process.num_states)
+    if observed is not None:
+        observed.check(x, reverse.process.num_states)
+        x = observed.fill(x)
+    with torch.no_grad():
+        if exact:
+            return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
+        before, infos = x, []
+        for _ in range(steps):
+            posterior = reverse.posterior(x, time, observed=observed, condition=condition)
+            x, info = leap(
+                reverse, x, time, step, posterior, how, observed=observed, generator=generator, corrector=True
+            )
+            infos.append(info)
+        return x, StepInfo.together(infos, before, x, observed)
+
+
+def _gillespie(
+    reverse: ReverseProcess,
+    x: States,
+    t: float,
+    duration: float,
+    observed: Observed | None,
+    condition: Tensor | None,
+    generator: torch.Generator | None,
+) -> tuple[States, StepInfo]:
+    """The corrector's chain at a fixed time for the given time, each sample on its own clock (Appendix F.1)."""
+    out, jumps = x.clone(), torch.zeros_like(x)
+    left = torch.full((len(x),), duration, dtype=torch.float64, device=x.device)
+    going, evaluated = torch.arange(len(x), device=x.device), 0
+    while len(going):
+        here = out[going]
+        given, asked = some(observed, condition, going)
+        posterior = reverse.posterior(here, t, observed=given, condition=asked)
+        exits = reverse.exit_rate(here, t, observed=given, posterior=posterior, corrector=True)
+        evaluated += len(going)
+        rates = exits.flatten(1).to(torch.float64)
+        left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)
+        rows = (left[going] > 0).nonzero().squeeze(-1)
+        if not len(rows):
+            break
+        sites = _draw.categorical(rates[rows], generator)
+        chosen = rows * rates.shape[1] + sites
+        to = reverse.draw_destination(
+            here, t, chosen, observed=given, posterior=posterior, corrector=True, generator=generator
+        )
+        going = going[rows]
+        out.flatten(1)[going, sites] = to
+        jumps.flatten(1)[going, sites] += 1
+    info = StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed, jumps=jumps)
+    return out, info

@@ -1,0 +1,76 @@
+"""First hitting: masked sites are filled one at a time, at times known in closed form."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap._shapes import States
+from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling.sampler import Sampler, StepInfo, some
+
+
+class FirstHitting(Sampler):
+    """Exact for absorbing noise (Zheng et al. 2024).
+
+    There a masked site is filled at the rate ``-alpha' / (1 - alpha)`` whatever the denoiser says, so that of m masked
+    sites the next is filled when ``1 - alpha`` has fallen by the factor ``u^(1/m)``, u uniform; it is any of them with
+    equal probability, and its state comes from p(x0 | x). One evaluation for every site that is filled, and none for
+    the time between: with D sites at most D, however fine the grid. Every sample has its own clock.
+    """
+
+    order = math.inf
+
+    def check(self, process: ForwardProcess) -> None:
+        if not isinstance(process, Absorbing):
+            raise ValueError(
+                f"FirstHitting() is for Absorbing noise, where a site jumps once, got {type(process).__name__}: for "
+                f"exact simulation of {type(process).__name__} write Uniformization() or NextReaction()"
+            )
+
+    def step(
+        self,
+        reverse: ReverseProcess,
+        x_t: States,
+        t: float,
+        s: float,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> tuple[States, StepInfo]:
+        x = self.enter(reverse, x_t, t, s, observed)
+        assert isinstance(reverse.process, Absorbing)
+        schedule, mask = reverse.process.schedule, reverse.process.mask
+        out = x.clone()
+        free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
+        moved = -torch.expm1(-schedule.total(torch.full((len(x),), t, dtype=torch.float64, device=x.device)))
+        end = float(-torch.expm1(-schedule.total(s)))
+        going, evaluated = torch.arange(len(x), device=x.device), 0
+        while True:
+            masked = (free[going] & (out[going] == mask)).flatten(1)
+            number = masked.sum(1).to(torch.float64)
+            # For m = 0 the exponent is infinite, and the next time comes out as never.
+            moved[going] *= _draw.uniforms(number.shape, x.device, generator) ** (1 / number)
+            kept = (moved[going] > end) & (number > 0)
+            going, masked = going[kept], masked[kept]
+            if not len(going):
+                break
+            here = out[going]
+            given, asked = some(observed, condition, going)
+            times = schedule.inverse_total(-torch.log1p(-moved[going])).clamp(s, t)
+            posterior = reverse.posterior(here, times, observed=given, condition=asked)
+            evaluated += len(going)
+            sites = _draw.categorical(masked, generator)
+            rows = torch.arange(len(going), device=x.device)
+            probs = posterior.logits.flatten(1, -2)[rows, sites].softmax(-1)
+            out.flatten(1)[going, sites] = _draw.categorical(probs, generator)
+        return out, StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed)
+
+    def __repr__(self) -> str:
+        return "FirstHitting()"

@@ -1,0 +1,270 @@
+"""The one loop: a reverse process, a sampler and a grid give samples."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Literal, TypeAlias, get_args
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import States
+from tauleap.noise.rank_one import draw_from
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling._progress import reporting
+from tauleap.sampling.grid import check_grid
+from tauleap.sampling.sampler import Sampler, StepInfo
+
+Final = Literal["mode", "sample", "none"]
+Times: TypeAlias = Float[Tensor, "times"]
+PerStep: TypeAlias = Float[Tensor, "steps"]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The run at the times that were asked for, or the nearest of the grid."""
+
+    times: Times
+    x: Int64[Tensor, "times batch *shape"]
+    """The noisy states x_t."""
+    guess: Int64[Tensor, "times batch *shape"]
+    """The denoiser's guess of the clean ones at each time: the mode of p(x0 | x_t), one evaluation each."""
+
+
+@dataclass(frozen=True)
+class Info:
+    """What a run cost and how it went. Numbers a step are one for each step of the grid, see ``StepInfo``."""
+
+    evaluations: float
+    """Passes of the denoiser a sample took part in, on average, with those for ``final`` and ``trace``."""
+    seconds: float
+    jumped: PerStep
+    jumps: PerStep
+    rejected: PerStep
+    clamped: PerStep
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples ``x0`` (n, *shape), ``trace`` if it was asked for, and ``info``."""
+
+    x0: States
+    trace: Trace | None
+    info: Info
+
+    @staticmethod
+    def join(parts: Sequence[Samples]) -> Samples:
+        """Blocks of one request as one, in the order given; seconds add up."""
+        if not parts:
+            raise ValueError("there must be at least one part to join")
+        x0 = torch.cat([part.x0 for part in parts])
+        traces = [part.trace for part in parts if part.trace is not None]
+        trace = None
+        if traces:
+            x, guess = (torch.cat([getattr(trace, name) for trace in traces], dim=1) for name in ("x", "guess"))
+            trace = Trace(traces[0].times, x, guess)
+        total = max(1, len(x0))
+
+        def mean(name: str) -> Tensor:
+            return sum((len(part.x0) / total * getattr(part.info, name) for part in parts), torch.zeros(()))
+
+        steps = (mean(name) for name in ("jumped", "jumps", "rejected", "clamped"))
+        seconds = sum(part.info.seconds for part in parts)
+        return Samples(x0, trace, Info(float(mean("evaluations")), seconds, *steps))
+
+
+def sample(
+    reverse: ReverseProcess,
+    sampler: Sampler,
+    shape: Sequence[int],
+    *,
+    grid: Iterable[float] | Tensor,
+    start: States | None = None,
+    trace: Iterable[float] | None = None,
+    final: Final = "mode",
+    observed: Observed | None = None,
+    condition: Tensor | None = None,
+    batch_size: int | None = None,
+    generator: torch.Generator | None = None,
+    progress: bool = False,
+    blocks: Iterable[int] | None = None,
+) -> Samples:
+    """Samples of the given ``shape``, (n, *shape), by running the reverse chain from noise to data.
+
+    * ``grid``: the times at which the sampler stops, from the noise down: ``uniform_grid(100)``.
+    * ``start``: the states at the first time of the grid; without it they come from the prior.
+    * ``trace``: times at which to keep x_t and the denoiser's guess of x0, each at the nearest time of the grid.
+    * ``final``: what becomes of the noise that is left at the last time: ``"mode"`` takes the most probable x0, as the
+      paper does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` leaves x as it is.
+    * ``observed``: sites that are given, with their values, for all samples; they never move.
+    * ``condition``: passed to the denoiser, with one entry a sample along its first axis.
+    * ``batch_size``: how many samples are made at a time. Each such block draws from a seed of its own, which depends
+      on the generator's state and the block's number alone. So ``blocks=range(rank, n_blocks, world)`` makes some of
+      them here and others elsewhere, or the rest of an interrupted run, and all together are what one call would give;
+      ``Samples.join`` puts them together.
+    * ``progress``: shows a bar with the time left.
+
+    >>> from tauleap.denoise import ExactDenoiser
+    >>> from tauleap.noise import Constant, Uniform
+    >>> from tauleap.sampling import TauLeaping, uniform_grid
+    >>> process = Uniform(3, Constant(1.0))
+    >>> reverse = ReverseProcess(process, ExactDenoiser(torch.tensor([0.0, 0.5, 0.5]), process))
+    >>> seed = torch.Generator().manual_seed(0)
+    >>> samples = sample(reverse, TauLeaping(), (1000, 1), grid=uniform_grid(20), generator=seed)
+    >>> samples.x0.shape, int((samples.x0 == 0).sum()), samples.info.evaluations
+    (torch.Size([1000, 1]), 0, 21.0)
+    """
+    times = _check_request(reverse, sampler, grid, final)
+    number, *site_shape = _check_shape(shape)
+    device = _device(reverse)
+    full = torch.Size((number, *site_shape))
+    if start is not None:
+        _check_start(start, full, reverse.process.num_states)
+    if observed is not None:
+        observed.check(torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
+    if condition is not None and (condition.ndim < 1 or condition.shape[0] != number):
+        raise ValueError(
+            f"condition must have one entry a sample, {number}, along its first axis, got {condition.shape}"
+        )
+    kept = _kept_times(trace, times)
+    size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
+    count = max(1, math.ceil(number / max(1, size)))
+    chosen = range(count) if blocks is None else _check_blocks(blocks, count)
+    base = int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu"))
+
+    parts = []
+    with reporting(progress, len(chosen) * (len(times) - 1), f"{sampler}") as advance, torch.no_grad():
+        for block in chosen:
+            part = slice(block * size, min(number, (block + 1) * size))
+            run = _Run(
+                reverse,
+                sampler,
+                times,
+                kept,
+                final,
+                None if observed is None else _part_of(observed, part, device),
+                None if condition is None else condition[part],
+                _block_generator(base, block, device if generator is None else generator.device),
+            )
+            x = None if start is None else start[part].to(device)
+            parts.append(run(x, torch.Size((part.stop - part.start, *site_shape)), advance))
+    return Samples.join(parts)
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One block from its first time to its last."""
+
+    reverse: ReverseProcess
+    sampler: Sampler
+    times: list[float]
+    kept: frozenset[float]
+    final: Final
+    observed: Observed | None
+    condition: Tensor | None
+    generator: torch.Generator
+
+    def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
+        began = time.perf_counter()
+        if x is None:
+            x = draw_from(self.reverse.process.prior(), shape, self.generator).to(_device(self.reverse))
+        if self.observed is not None:
+            x = self.observed.fill(x)
+        kept: list[tuple[float, Tensor, Tensor]] = []
+        infos: list[StepInfo] = []
+        self._keep(kept, x, self.times[0])
+        for t, s in pairwise(self.times):
+            x, info = self.sampler.step(
+                self.reverse, x, t, s, observed=self.observed, condition=self.condition, generator=self.generator
+            )
+            infos.append(info)
+            self._keep(kept, x, s)
+            advance()
+        passes = len(kept)
+        if self.final != "none":
+            posterior = self.reverse.posterior(x, self.times[-1], observed=self.observed, condition=self.condition)
+            x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
+            x = x if self.observed is None else self.observed.fill(x)
+            passes += 1
+        trace = None
+        if kept:
+            times, states, guesses = zip(*kept, strict=True)
+            trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(guesses))
+        columns = {
+            name.name: torch.stack([getattr(info, name.name).cpu() for info in infos]) for name in fields(StepInfo)
+        }
+        evaluations = float(columns.pop("evaluations").sum()) + passes
+        return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
+
+    def _keep(self, kept: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> None:
+        if t in self.kept:
+            guess = self.reverse.posterior(x, t, observed=self.observed, condition=self.condition).mode
+            kept.append((t, x, guess if self.observed is None else self.observed.fill(guess)))
+
+
+def _check_request(reverse: object, sampler: object, grid: object, final: object) -> list[float]:
+    if not isinstance(reverse, ReverseProcess):
+        raise TypeError(
+            f"reverse must be a ReverseProcess, got {type(reverse).__name__}: write ReverseProcess(process, denoiser)"
+        )
+    if not isinstance(sampler, Sampler):
+        raise TypeError(f"sampler must be a Sampler such as TauLeaping(), got {sampler!r}")
+    if final not in get_args(Final):
+        raise ValueError(f"final must be 'mode', 'sample' or 'none', got {final!r}")
+    sampler.check(reverse.process)
+    return check_grid(grid)
+
+
+def _check_shape(shape: object) -> list[int]:
+    if not isinstance(shape, Sequence) or not shape:
+        raise TypeError(f"shape must be the number of samples and then the shape of one, (n, *shape), got {shape!r}")
+    return [_check.integer("every entry of shape", size, least=0 if i == 0 else 1) for i, size in enumerate(shape)]
+
+
+def _check_start(start: object, shape: torch.Size, num_states: int) -> None:
+    _check.states(start, num_states, name="start")
+    if isinstance(start, Tensor) and start.shape != shape:
+        raise ValueError(f"start must have the shape of the samples, {tuple(shape)}, got {tuple(start.shape)}")
+
+
+def _check_blocks(blocks: Iterable[int], count: int) -> list[int]:
+    chosen = [_check.integer("every block", block, least=0) for block in blocks]
+    if not chosen or max(chosen) >= count:
+        raise ValueError(f"blocks must name some of the blocks 0..{count - 1} of this request, got {chosen}")
+    return chosen
+
+
+def _kept_times(trace: Iterable[float] | None, times: list[float]) -> frozenset[float]:
+    if trace is None:
+        return frozenset()
+    wanted = trace.tolist() if isinstance(trace, Tensor) else list(trace)
+    for t in wanted:
+        if not times[-1] <= t <= times[0]:
+            raise ValueError(f"trace must hold times of the run, from {times[0]} to {times[-1]}, got {t}")
+    return frozenset(min(times, key=lambda s: abs(s - t)) for t in wanted)
+
+
+def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:
+    return Observed(observed.mask[part].to(device), observed.values[part].to(device))
+
+
+def _device(reverse: ReverseProcess) -> torch.device:
+    for tensor in (*reverse.parameters(), *reverse.buffers()):
+        return tensor.device
+    return torch.device("cpu")
+
+
+def _block_generator(base: int, block: int, device: torch.device) -> torch.Generator:
+    """A generator whose seed mixes the two numbers well (splitmix64), so that neighbouring blocks share nothing."""
+    mixed = (base + (block + 1) * 0x9E3779B97F4A7C15) % 2**64
+    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
+    where = torch.device("cpu") if device.type == "mps" else device
+    return torch.Generator(where).manual_seed((mixed ^ (mixed >> 31)) % 2**63)
