@@ -1,8 +1,8 @@
 """The command line: parses, calls, prints.
 
 A command is a frozen dataclass in a file of its own: its fields are the options, its docstrings the help, ``run`` the
-work. Parsing is kept apart from running, so that an error of the library is not taken for a mistyped option. Nothing
-heavy is imported until a command runs: help must not wait for torch.
+work; what has no default is given by its place. Parsing is kept apart from running, so that an error of the library is
+not taken for a mistyped option. Nothing heavy is imported until a command runs: help must not wait for torch.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol
 
 from tauleap._version import __version__
 from tauleap.cli.demo import Demo
+from tauleap.cli.train import Train
 
 
 class Command(Protocol):
@@ -24,7 +25,7 @@ class Command(Protocol):
         ...
 
 
-COMMANDS: dict[str, type[Command]] = {"demo": Demo}
+COMMANDS: dict[str, type[Command]] = {"demo": Demo, "train": Train}
 """The subcommands, in the order of the help."""
 
 _DESCRIPTION = (
@@ -44,7 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     import tyro
 
     command: Command = tyro.extras.subcommand_cli_from_dict(
-        COMMANDS, prog="tauleap", description=_DESCRIPTION, args=given
+        COMMANDS,
+        prog="tauleap",
+        description=_DESCRIPTION,
+        args=given,
+        config=(tyro.conf.PositionalRequiredArgs,),
     )
     try:
         command.run()

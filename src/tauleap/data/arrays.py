@@ -1,0 +1,85 @@
+"""Integer data in memory, the form in which training and evaluation take it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Rows ``x`` (n, *shape) of states ``0 .. num_states-1``, in any integer dtype: bytes are as good and smaller.
+
+    ``condition`` (n, ...) goes to the network with its row, for a network that takes one.
+
+    >>> data = Dataset(torch.tensor([[0, 1], [2, 2], [1, 0]], dtype=torch.uint8), num_states=3)
+    >>> len(data), data.shape, data.rows(torch.tensor([2, 0]))
+    (3, (2,), tensor([[1, 0],
+            [0, 1]]))
+    """
+
+    x: Tensor
+    num_states: int
+    condition: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        _check.integer("num_states", self.num_states, least=2)
+        if not isinstance(self.x, Tensor) or self.x.is_floating_point() or self.x.is_complex():
+            given = self.x.dtype if isinstance(self.x, Tensor) else type(self.x).__name__
+            raise TypeError(f"x must be a tensor of whole numbers (n, *shape), got {given}")
+        if self.x.ndim < 2 or self.x.shape[0] == 0:
+            raise ValueError(f"x must be one or more rows, (n, *shape) with n >= 1, got shape {tuple(self.x.shape)}")
+        low, high = (int(value) for value in torch.aminmax(self.x))
+        if low < 0 or high >= self.num_states:
+            raise ValueError(f"x must hold states 0..{self.num_states - 1}, got values from {low} to {high}")
+        if self.condition is not None and len(self.condition) != len(self.x):
+            raise ValueError(f"condition must have one entry a row, {len(self.x)}, got {len(self.condition)}")
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of one row."""
+        return tuple(self.x.shape[1:])
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The rows at the positions ``index`` (n,), as int64."""
+        return self.x.index_select(0, index).long()
+
+    def split(self, last: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """All but ``last`` rows, and ``last`` rows that were chosen at random: to train with, and to test with.
+
+        >>> train, test = Dataset(torch.arange(10)[:, None], num_states=10).split(3)
+        >>> len(train), len(test)
+        (7, 3)
+        """
+        last = _check.integer("last", last, least=1)
+        if last >= len(self):
+            raise ValueError(f"last must leave rows to train with: there are {len(self)}, got {last}")
+        order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
+        return self._take(order[:-last]), self._take(order[-last:])
+
+    def describe(self) -> dict[str, Any]:
+        """What it is, as JSON can hold it: two datasets with one description have the same rows in the same order."""
+        digest = hashlib.sha256(json.dumps([str(self.x.dtype), list(self.x.shape)]).encode())
+        for tensor in (self.x, self.condition):
+            if tensor is not None:
+                digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
+        return {
+            "rows": len(self),
+            "shape": list(self.shape),
+            "num_states": self.num_states,
+            "sha256": digest.hexdigest(),
+        }
+
+    def _take(self, index: Tensor) -> Dataset:
+        condition = None if self.condition is None else self.condition[index]
+        return Dataset(self.x[index], self.num_states, condition)

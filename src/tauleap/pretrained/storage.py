@@ -1,0 +1,122 @@
+"""The two files of a model, and how they are written and read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from tauleap import _files
+from tauleap._version import __version__
+from tauleap.denoise import Denoiser
+from tauleap.noise import ForwardProcess
+from tauleap.pretrained.config import build, describe
+from tauleap.pretrained.model import Model
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+
+
+def configuration(model: Model) -> dict[str, Any]:
+    """How to build the model, as JSON can hold it."""
+    return {
+        "process": describe(model.process, "process"),
+        "denoiser": describe(model.denoiser, "denoiser"),
+        "shape": None if model.shape is None else list(model.shape),
+    }
+
+
+def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, bytes]:
+    """Names and contents of the model's files; the configuration holds the checksum of the weights."""
+    content = safetensors.torch.save(_separate(weights), metadata={"format": "pt"})
+    head = {"format": FORMAT, "tauleap": __version__, "weights_sha256": hashlib.sha256(content).hexdigest()}
+    return {WEIGHTS: content, CONFIG: json.dumps(head | dict(config), indent=2, allow_nan=False).encode() + b"\n"}
+
+
+def save(model: Model, folder: str | os.PathLike[str]) -> Path:
+    """Writes the model's files into ``folder``."""
+    folder = Path(folder)
+    files = as_files(configuration(model), model.reverse.state_dict())
+    if folder.is_dir() and any(folder.iterdir()):
+        if not (folder / CONFIG).is_file():
+            raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
+        # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
+        for name, content in files.items():
+            with _files.replacing(folder / name) as file:
+                file.write(content)
+        return folder
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    if folder.is_dir():
+        folder.rmdir()
+    with _files.appearing(folder) as unfinished:
+        for name, content in files.items():
+            (unfinished / name).write_bytes(content)
+    return folder
+
+
+def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Model:
+    """The model in ``folder``: one that was saved, a checkpoint, or a run's folder, whose latest checkpoint is taken.
+
+    It is in evaluation mode, with the averaged weights where it comes from training.
+    """
+    folder = Path(folder)
+    if not (folder / CONFIG).exists() and (folder / "latest" / CONFIG).exists():
+        folder = folder / "latest"
+    if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
+        raise FileNotFoundError(f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}")
+    config, content = _read_config(folder / CONFIG), (folder / WEIGHTS).read_bytes()
+    if hashlib.sha256(content).hexdigest() != config["weights_sha256"]:
+        raise ValueError(f"{folder / WEIGHTS} is damaged, or of another model than {CONFIG}: its checksum differs")
+    weights = safetensors.torch.load(content)
+    process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)
+    if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
+        raise ValueError(f"{folder / CONFIG} must describe a process and a denoiser, got {process!r} and {denoiser!r}")
+    # A model trained in float64 or in a half-precision format stays in it.
+    denoiser.to(
+        next((w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point()), None)
+    )
+    model = Model(process, denoiser, shape=config["shape"])
+    try:
+        model.reverse.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        raise ValueError(f"the weights in {folder} do not fit its configuration: {error}") from error
+    model.reverse.eval()
+    return model.to(device)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged: it is not JSON ({error})") from error
+    if not isinstance(config, dict) or "format" not in config:
+        raise ValueError(f"{path} is not the configuration of a tauleap model: it has no format")
+    if config["format"] != FORMAT:
+        raise ValueError(
+            f"{path} has format {config['format']}, this version of tauleap ({__version__}) reads {FORMAT}"
+        )
+    missing = {"weights_sha256", "process", "denoiser", "shape"} - config.keys()
+    if missing:
+        raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
+    return config
+
+
+def _separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """On the CPU, contiguous, and none in the memory of another, as the format wants them."""
+    out: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in weights.items():
+        own = tensor.detach().cpu().contiguous()
+        if own.untyped_storage().data_ptr() in seen:
+            own = own.clone()
+        seen.add(own.untyped_storage().data_ptr())
+        out[name] = own
+    return out

@@ -1,0 +1,6 @@
+"""Experiments, one file each: a function that returns a frozen :class:`tauleap.training.Recipe`."""
+
+from tauleap.recipes.digits import digits
+from tauleap.recipes.toy import toy
+
+__all__ = ["digits", "toy"]

@@ -1,0 +1,192 @@
+"""One optimizer step on any number of devices, and the engine's state as a checkpoint holds it.
+
+All draws are made for the whole batch and cut by rank (and by piece, where gradients are accumulated), so any number of
+ranks and pieces gives the gradient that one process gives with the whole batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, cast
+
+import safetensors.torch
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.single_device import SingleDeviceStrategy
+from torch import Tensor, nn
+
+from tauleap._draw import PartOfBatch
+from tauleap.data import Dataset
+from tauleap.pretrained import Model
+from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
+from tauleap.training import state
+from tauleap.training.checkpoint import Checkpoint
+from tauleap.training.ema import Ema
+from tauleap.training.order import Order
+from tauleap.training.ranks import largest
+from tauleap.training.recipe import Batch, Recipe
+from tauleap.training.seeds import seed_global, seed_of
+
+STATE = "state.pt"
+_NETWORK = "denoiser.network."
+
+
+class Engine:
+    """The model, wrapped for the devices, with its optimizer, its average and its place in the data."""
+
+    def __init__(
+        self, fabric: Fabric, recipe: Recipe, model: Model, data: Dataset, *, accumulate: int = 1, compile: bool = False
+    ) -> None:
+        settings = recipe.settings
+        self.fabric, self.recipe, self.settings, self.model, self.data = fabric, recipe, settings, model, data
+        pieces = fabric.world_size * accumulate
+        if settings.batch_size % pieces:
+            raise ValueError(
+                f"the batch size must be a multiple of {pieces}, for {fabric.world_size} devices and {accumulate} "
+                f"pieces on each, got {settings.batch_size}"
+            )
+        self._size = settings.batch_size // pieces
+        self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
+        # A device without float64 has its draws made on the CPU.
+        where = "cpu" if fabric.device.type == "mps" else fabric.device
+        self._generators = [PartOfBatch(part, pieces, where) for part in self._parts]
+        self._order = Order(len(data), settings.seed)
+        self._config = configuration(model)  # while the network can still be described
+        self._plain = _network_of(model)
+        optimizer = torch.optim.Adam(self._plain.parameters(), lr=settings.lr, betas=settings.betas, fused=True)
+        network: Any = torch.compile(self._plain) if compile else self._plain
+        self.network, self._fabric_optimizer = fabric.setup(network, optimizer)
+        self._wrapped: nn.Module = self.network._forward_module  # the one that torch's state functions know
+        self.optimizer = optimizer
+        self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
+        # On one device in full precision Fabric's wrappers do nothing, and take as long as a small network.
+        self._alone = isinstance(fabric.strategy, SingleDeviceStrategy) and settings.precision in ("32-true", "64-true")
+        model.reverse.to(fabric.device)
+        model.denoiser.network = network if self._alone else self.network
+        self.ema = Ema(self._parameters, settings.ema)
+
+    def step(self, n: int) -> dict[str, Tensor]:
+        """The n-th step, counted from 0: the loss, its terms, and the norm of the gradient before it was clipped."""
+        values = self.backward(n)
+        if n <= self.settings.warmup:
+            for group in self.optimizer.param_groups:
+                group["lr"] = self.settings.lr * min(1.0, (n + 1) / max(self.settings.warmup, 1))
+        if self.settings.clip is not None:
+            values["gradient_norm"] = self._clip(self.settings.clip)
+        (self.optimizer if self._alone else self._fabric_optimizer).step()
+        for parameter in self._parameters:
+            parameter.grad = None
+        self.ema.update(n + 1)
+        return values
+
+    def _clip(self, largest_norm: float) -> Tensor:
+        """Scales the gradient down to this norm; the norm before."""
+        if not self._alone:
+            return cast(
+                Tensor,
+                self.fabric.clip_gradients(
+                    self.network, self._fabric_optimizer, max_norm=largest_norm, error_if_nonfinite=False
+                ),
+            )
+        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        norm = nn.utils.get_total_norm(gradients, foreach=True)
+        nn.utils.clip_grads_with_norm_(self._parameters, largest_norm, norm, foreach=True)
+        return norm
+
+    def backward(self, n: int) -> dict[str, Tensor]:
+        """Makes the gradient of the n-th step's batch: the loss and its terms, for this rank's part of the batch."""
+        seed, pieces = self.settings.seed, len(self._parts)
+        seed_global(seed_of(seed, "dropout", n, self.fabric.global_rank), self.fabric.device)
+        values: dict[str, Tensor] = {}
+        for part, generator in zip(self._parts, self._generators, strict=True):
+            index = self._order.take(n * self.settings.batch_size + part * self._size, self._size)
+            batch = self.batch(self.data, index, generator.manual_seed(seed_of(seed, "prepare", n)))
+            generator.manual_seed(seed_of(seed, "noise", n))
+            with self.fabric.no_backward_sync(self.network, enabled=part != self._parts[-1]):
+                loss = self.recipe.objective(
+                    self.model.reverse,
+                    batch.x0,
+                    observed=batch.observed,
+                    missing=batch.missing,
+                    condition=batch.condition,
+                    generator=generator,
+                )
+                mean = loss.value.mean()
+                share = mean if pieces == 1 else mean / pieces
+                share.backward() if self._alone else self.fabric.backward(share)
+            parts = {"loss": mean.detach()} | {name: term.detach().mean() for name, term in loss.terms.items()}
+            if pieces == 1:
+                return parts
+            for name, value in parts.items():
+                values[name] = value / pieces + values[name] if name in values else value / pieces
+        return values
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """Inside the block the model is the one to sample and evaluate: averaged weights, no dropout, no gradients."""
+        self.network.eval()
+        try:
+            with self.ema.swapped(), torch.no_grad():
+                yield
+        finally:
+            self.network.train()
+
+    def weights_are_finite(self) -> bool:
+        """Whether every weight, and every average, is a number."""
+        tensors = [*self._plain.parameters(), *self.ema.averages]
+        here = all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
+        return largest(self.fabric, [not here]) == [0]
+
+    def files(self, step: int, more: dict[str, Any]) -> dict[str, bytes]:
+        """What a checkpoint holds of the engine, and ``more`` beside it; every rank must ask, the first gets it."""
+        first = self.fabric.is_global_zero
+        rest = more | {
+            "step": step,
+            "position": {"epoch": step * self.settings.batch_size // len(self.data)}
+            | {"row": step * self.settings.batch_size % len(self.data)},
+            "seed": self.settings.seed,
+            "rng": state.get_rng(self.fabric),
+            "precision": self.fabric.strategy.precision.state_dict(),
+            "optimizer": state.get_optimizer(self._wrapped, self.optimizer),
+        }
+        raw = state.get_weights(self._wrapped)
+        kept = state.to_bytes(rest | {"weights": raw}) if first else b""
+        with self.ema.swapped():
+            averaged = {f"{_NETWORK}{name}": value for name, value in state.get_weights(self._wrapped).items()}
+            published = as_files(self._config, self._beside_network() | averaged) if first else {}
+        return published | {STATE: kept}
+
+    def restore(self, checkpoint: Checkpoint) -> dict[str, Any]:
+        """Takes the state of a checkpoint, and gives what is the caller's in it."""
+        kept = state.from_bytes(checkpoint.read(STATE))
+        published = safetensors.torch.load(checkpoint.read(WEIGHTS))
+        averaged = {key.removeprefix(_NETWORK): v for key, v in published.items() if key.startswith(_NETWORK)}
+        state.set_weights(self._wrapped, averaged)
+        self.ema.take_weights()
+        state.set_weights(self._wrapped, kept["weights"])
+        state.set_optimizer(self._wrapped, self.optimizer, kept["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(kept["precision"])
+        state.set_rng(self.fabric, kept["rng"])
+        return kept
+
+    def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
+        """The rows at the positions ``index``, on the device and as the recipe prepares them."""
+        condition = None if data.condition is None else data.condition[index].to(self.fabric.device)
+        batch = Batch(data.rows(index).to(self.fabric.device), condition=condition)
+        return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
+
+    def _beside_network(self) -> dict[str, Tensor]:
+        """The model's buffers outside its network."""
+        return {key: v for key, v in self.model.reverse.state_dict().items() if not key.startswith(_NETWORK)}
+
+
+def _network_of(model: Model) -> nn.Module:
+    network = getattr(model.denoiser, "network", None)
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"a {type(model.denoiser).__name__} has no network to train: write NetworkDenoiser(network)")
+    inside = {id(p) for p in network.parameters()}
+    outside = [name for name, p in model.reverse.named_parameters() if id(p) not in inside]
+    if outside:
+        raise ValueError(f"only the weights of denoiser.network are trained, but there are others: {outside}")
+    return network

@@ -1,0 +1,206 @@
+"""The training loop: steps, and between them logs, validation, samples and checkpoints."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+from typing import NoReturn
+
+import torch
+from lightning_fabric import Fabric
+from rich.console import Console
+
+from tauleap import _files
+from tauleap._version import __version__
+from tauleap.training.checkpoint import Checkpoint, Checkpoints
+from tauleap.training.engine import Engine
+from tauleap.training.lock import locked
+from tauleap.training.logs import Logs
+from tauleap.training.meter import Meter, NonFiniteError
+from tauleap.training.progress import Display, Pace, Stopwatch
+from tauleap.training.ranks import gathered, largest, mean, on_first
+from tauleap.training.recipe import Recipe, differences, resolved
+from tauleap.training.run import Run
+from tauleap.training.seeds import seed_global, seed_of
+from tauleap.training.stop import Stop
+from tauleap.training.watch import draw_samples, held_out_bits
+
+RECIPE = "recipe.json"
+_LISTEN_EVERY = 16
+
+
+@dataclass(frozen=True)
+class Result:
+    """Where a run has come to; ``tauleap.load(result.checkpoint)`` is its model."""
+
+    step: int
+    checkpoint: Path
+    stopped: str
+    """Why it left: "finished", "minutes", "SIGINT" or "SIGTERM"."""
+    first: bool
+    """Whether this is the first rank, the one that speaks."""
+
+
+def train(recipe: Recipe, run: Run, *, console: Console | None = None) -> Result:
+    """Trains until the recipe's number of steps, going on from the newest checkpoint in the run's folder.
+
+    Killed at any moment and started again, it gives the same weights bit for bit on the same machine. SIGTERM and
+    Ctrl-C end it with a checkpoint.
+    """
+    fabric = run.launch(recipe.settings.precision)
+    devices = [fabric.device] if fabric.device.type == "cuda" else []
+    with ExitStack() as stack:
+        stack.enter_context(torch.random.fork_rng(devices))
+        stop = stack.enter_context(Stop())
+        on_first(fabric, lambda: stack.enter_context(_held(run.folder)))
+        return _Loop(fabric, recipe, run, stop, console or Console()).train()
+
+
+@contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    with locked(folder):
+        _files.remove_unfinished(folder)
+        yield
+
+
+class _Loop:
+    def __init__(self, fabric: Fabric, recipe: Recipe, run: Run, stop: Stop, console: Console) -> None:
+        self.fabric, self.recipe, self.settings, self.run, self.stop = fabric, recipe, recipe.settings, run, stop
+        self.deadline = math.inf if run.minutes is None else time.monotonic() + 60 * run.minutes
+        self.checkpoints = Checkpoints(run.folder, run.keep)
+        self.meter = Meter()
+        # Looking at a loss makes an accelerator wait, and agreeing about a stop makes ranks wait for each other.
+        self.listen_every = 1 if fabric.device.type == "cpu" else _LISTEN_EVERY
+
+        seed_global(seed_of(self.settings.seed, "weights"), fabric.device)
+        model = recipe.model()
+        data, self.held_out = recipe.data()
+        self.resolved = resolved(recipe, model, data, self.held_out)
+        self.engine = Engine(fabric, recipe, model, data, accumulate=run.accumulate, compile=run.compile)
+        quiet = not fabric.is_global_zero
+        found = fabric.broadcast(on_first(fabric, lambda: self._find(console)))
+        self.step, self.saved = 0, found
+        if found is not None:
+            self.step = found.step
+            pending = self.engine.restore(found)["pending"]
+            if all(len(values) == fabric.world_size for values in pending.values()):
+                self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
+        self.watch = Stopwatch()
+        self.pace = Pace(self.watch, self.step)
+        self.display = Display(console, self.watch, self.step, self.settings.steps, quiet=quiet)
+        self.logs = None if quiet else Logs(run.folder, self.step, tensorboard=run.tensorboard)
+        weights = sum(p.numel() for p in model.reverse.parameters())
+        self.display.say(
+            f"{recipe.name}: {weights:,} weights, {len(data):,} rows of shape {data.shape}; step {self.step} of "
+            f"{self.settings.steps}, {fabric.world_size} x {fabric.device.type}, into {run.folder}"
+        )
+
+    def train(self) -> Result:
+        stopped = None
+        with self.display, self.checkpoints.explaining_full_disk():
+            checkpoint = self._save()  # before the first step too: a full disk is found out at once
+            while stopped is None and self.step < self.settings.steps:
+                self.meter.add(self.engine.step(self.step))
+                self.step += 1
+                if self._due(self.listen_every) or self._due(self.settings.log_every):
+                    stopped = self._listen()
+                self._report()
+                if stopped is not None or self._due(self.settings.checkpoint_every):
+                    checkpoint = self._save()
+            self.display.end(self.step)
+        if self.logs is not None:
+            self.logs.close()
+        return Result(self.step, checkpoint.folder, stopped or "finished", self.fabric.is_global_zero)
+
+    def _listen(self) -> str | None:
+        """Why to leave after this step, if it is time to; fails where a loss is not a number."""
+        ago = self.meter.first_bad(1 if self.listen_every == 1 else len(self.meter))
+        signal, late, bad = largest(
+            self.fabric, [self.stop.signal or 0, time.monotonic() > self.deadline, -1 if ago is None else ago]
+        )
+        if bad >= 0:
+            values = {name: mean(self.fabric, value).item() for name, value in self.meter.at(bad).items()}
+            told = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            self._fail(f"the loss of step {self.step - bad} is not a number: {told}")
+        if self.step == self.settings.steps:
+            return None
+        return Signals(signal).name if signal else "minutes" if late else None
+
+    def _fail(self, message: str) -> None:
+        def fail() -> NoReturn:
+            raise NonFiniteError(f"{message}; {self.checkpoints.last_good()}")
+
+        on_first(self.fabric, fail)
+
+    def _report(self) -> None:
+        step, settings = self.step, self.settings
+        if self.display.due():
+            self.display.show(step, self.meter.at(0)["loss"].item())
+        if self._due(settings.log_every):
+            values = {name: mean(self.fabric, value).item() for name, value in self.meter.means().items()}
+            values |= {"lr": self.engine.optimizer.param_groups[0]["lr"], "steps_per_second": self.pace.at(step)}
+            self.meter.clear()
+            self._log(lambda logs: logs.write("train", step, values))
+        if self.held_out is not None and self._due(settings.validate_every):
+            with self.watch.paused(), self.engine.averaged():
+                estimate = held_out_bits(self.engine, self.held_out, step)
+            self.display.validated(estimate.value, estimate.stderr)
+            self.display.say(f"step {step}: {estimate.value:.4f} ± {estimate.stderr:.4f} bits/dim on {estimate.n} rows")
+            found = {"bits_per_dim": estimate.value, "stderr": estimate.stderr, "rows": estimate.n}
+            self._log(lambda logs: logs.write("validation", step, found))
+        picture = self.recipe.picture
+        if picture is not None and self._due(settings.sample_every):
+            with self.watch.paused(), self.engine.averaged():
+                samples = draw_samples(self.engine, step)
+            self._log(lambda logs: logs.picture(step, picture(samples)))
+
+    def _log(self, write: Callable[[Logs], object]) -> None:
+        on_first(self.fabric, lambda: None if self.logs is None else write(self.logs))
+
+    def _due(self, every: int | None) -> bool:
+        return self.step == self.settings.steps or (every is not None and self.step % every == 0)
+
+    def _save(self) -> Checkpoint:
+        if self.saved is not None and self.saved.step == self.step:
+            return self.saved
+        with self.watch.paused():
+            if not self.engine.weights_are_finite():
+                self._fail(f"a weight is not a number after step {self.step}, though the loss was one")
+            files = self.engine.files(self.step, {"pending": gathered(self.fabric, self.meter.state())})
+            files[RECIPE] = json.dumps({"recipe": self.resolved, "versions": _versions()}, indent=2).encode() + b"\n"
+            self.saved = on_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
+            self.saved = self.fabric.broadcast(self.saved)
+        assert self.saved is not None
+        return self.saved
+
+    def _find(self, console: Console) -> Checkpoint | None:
+        """The checkpoint to go on from, if there is one, and if it is of this recipe."""
+
+        def say(text: str) -> None:
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+        found = self.checkpoints.newest(say)
+        if found is None:
+            return None
+        before = json.loads(found.read(RECIPE))
+        changed = differences(before["recipe"], self.resolved)
+        if changed:
+            raise ValueError(
+                f"{self.run.folder} holds a run of another recipe: {'; '.join(changed)}. "
+                "Write another folder, or the same recipe to go on"
+            )
+        if before["versions"] != _versions():
+            say(f"this run was begun with {before['versions']}: from here on its bits may differ")
+        return found
+
+
+def _versions() -> dict[str, str]:
+    return {"tauleap": __version__, "torch": torch.__version__, "python": platform.python_version()}

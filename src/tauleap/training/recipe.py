@@ -1,0 +1,153 @@
+"""What is trained, in one frozen object; and how to tell two of them apart."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap import _check
+from tauleap.data import Dataset
+from tauleap.objective import Objective
+from tauleap.observed import Observed
+from tauleap.pretrained import Model
+from tauleap.pretrained.storage import configuration
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What an objective is given: clean rows, and what is known, missing or told about them."""
+
+    x0: Tensor
+    observed: Observed | None = None
+    missing: Tensor | None = None
+    condition: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Numbers of a training run. The first group decides the result; the second only what is kept and shown of it."""
+
+    batch_size: int
+    """Rows a step, over all devices together."""
+    lr: float
+    """Of Adam, after the warm-up."""
+    seed: int = 0
+    """Of the weights, the order of the data and all noise."""
+    warmup: int = 0
+    """Steps in which the learning rate grows from 0."""
+    clip: float | None = 1.0
+    """The largest norm of the gradient."""
+    betas: tuple[float, float] = (0.9, 0.999)
+    """Of Adam."""
+    ema: float = 0.9999
+    """Decay of the moving average of the weights."""
+    precision: str = "32-true"
+    """As Lightning Fabric names it: "32-true", "bf16-mixed", "16-mixed", "64-true"."""
+
+    steps: int = 100_000
+    """Where to stop; a finished run goes on when this grows."""
+    checkpoint_every: int = 1000
+    log_every: int = 100
+    validate_every: int | None = None
+    validation_rows: int = 1024
+    sample_every: int | None = None
+    samples: int = 64
+
+    def __post_init__(self) -> None:
+        for name in ("batch_size", "checkpoint_every", "log_every", "validation_rows", "samples"):
+            _check.integer(name, getattr(self, name), least=1)
+        for name in ("steps", "seed", "warmup"):
+            _check.integer(name, getattr(self, name), least=0)
+        for name in ("validate_every", "sample_every"):
+            if getattr(self, name) is not None:
+                _check.integer(name, getattr(self, name), least=1)
+        _check.positive("lr", self.lr)
+        if self.clip is not None:
+            _check.positive("clip", self.clip)
+
+
+_FREE = ("steps", "checkpoint_every", "log_every", "validate_every", "validation_rows", "sample_every", "samples")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides what a training run gives, apart from the machine.
+
+    Args:
+        name: for messages.
+        data: gives the rows to train with, and the rows to validate with or None.
+        model: builds the model with fresh weights, drawn from torch's default generator.
+        objective: the loss.
+        settings: the numbers.
+        prepare: what becomes of clean rows (and their condition) before the objective sees them: flips, given sites.
+            All draws must be made through the generator.
+        picture: samples -> bytes (height, width) or (height, width, 3), to look at while training.
+    """
+
+    name: str
+    data: Callable[[], tuple[Dataset, Dataset | None]]
+    model: Callable[[], Model]
+    objective: Objective
+    settings: Settings
+    prepare: Callable[[Batch, torch.Generator], Batch] | None = None
+    picture: Callable[[Tensor], np.ndarray] | None = None
+
+
+def resolved(recipe: Recipe, model: Model, train: Dataset, held_out: Dataset | None) -> dict[str, Any]:
+    """The recipe as JSON can hold it, with everything spelt out that decides the result."""
+    out = {
+        "name": recipe.name,
+        "model": configuration(model),
+        "objective": _plainly(recipe.objective),
+        "prepare": _plainly(recipe.prepare),
+        "data": train.describe(),
+        "held_out": None if held_out is None else held_out.describe(),
+        "settings": asdict(recipe.settings),
+    }
+    return json.loads(json.dumps(out))
+
+
+def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """What decides the result and is not the same, as lines "settings.lr: 0.001 -> 0.002"; empty where nothing is."""
+    before, after = _flat(old), _flat(new)
+    absent = object()
+    lines = []
+    for key in [*before, *(key for key in after if key not in before)]:
+        section, _, rest = key.partition(".")
+        free = section in ("name", "held_out") or (section == "settings" and rest in _FREE)
+        a, b = before.get(key, absent), after.get(key, absent)
+        if a != b and not free:
+            was, now = (("(nothing)" if v is absent else json.dumps(v)) for v in (a, b))
+            lines.append(f"{key}: {was} -> {now}")
+    return lines
+
+
+def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        return {prefix: value}
+    inner = {}
+    for key, item in value.items():
+        inner |= _flat(item, f"{prefix}.{key}" if prefix else str(key))
+    return inner
+
+
+def _plainly(value: object) -> Any:
+    """An object by its class and attributes, a function by its name."""
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_plainly(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): _plainly(item) for key, item in value.items()}
+    if isinstance(value, functools.partial):
+        return {"function": _plainly(value.func), "arguments": _plainly([value.args, value.keywords])}
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return {"class": type(value).__name__} | {name: _plainly(item) for name, item in vars(value).items()}

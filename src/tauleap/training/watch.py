@@ -1,0 +1,74 @@
+"""What is looked at while training: bits/dim of held-out rows, and samples.
+
+Both are cut into blocks, each with a seed of its own; the ranks share the blocks, so that the numbers and the samples
+do not depend on how many ranks there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tauleap.data import Dataset
+from tauleap.evaluate import Estimate, bits_per_dim
+from tauleap.sampling import TauLeaping, sample, uniform_grid
+from tauleap.training.engine import Engine
+from tauleap.training.ranks import in_blocks
+from tauleap.training.seeds import seed_of
+
+_ROWS = 128
+_TIMES = 4  # of each held-out row
+_STEPS = 100
+
+
+def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
+    """Bits/dim of the first rows of ``data``, as many as the settings say, under the model as it is."""
+    rows = min(engine.settings.validation_rows, len(data))
+
+    def block(number: int) -> Tensor:
+        index = torch.arange(number * _ROWS, min((number + 1) * _ROWS, rows))
+        generator = _generator(engine, "validation", step, number)
+        batch = engine.batch(data, index, generator)
+        estimate = bits_per_dim(
+            engine.model.reverse,
+            batch.x0,
+            samples=_TIMES,
+            batch_size=_ROWS,
+            per_datapoint=True,
+            observed=batch.observed,
+            missing=batch.missing,
+            condition=batch.condition,
+            generator=generator,
+        )
+        out = torch.full((_ROWS,), math.nan, dtype=torch.float64, device=engine.fabric.device)
+        out[: len(index)] = estimate.value
+        return out
+
+    return Estimate.of_mean(in_blocks(engine.fabric, math.ceil(rows / _ROWS), block).flatten()[:rows])
+
+
+def draw_samples(engine: Engine, step: int) -> Tensor:
+    """As many as the settings say, from tau-leaping with 100 steps."""
+    number = engine.settings.samples
+    blocks = math.ceil(number / _ROWS)
+
+    def block(at: int) -> Tensor:
+        drawn = sample(
+            engine.model.reverse,
+            TauLeaping(),
+            (blocks * _ROWS, *engine.data.shape),
+            grid=uniform_grid(_STEPS),
+            batch_size=_ROWS,
+            blocks=[at],
+            generator=_generator(engine, "samples", step),
+        )
+        return drawn.x0
+
+    return in_blocks(engine.fabric, blocks, block).flatten(0, 1)[:number].cpu()
+
+
+def _generator(engine: Engine, *words: int | str) -> torch.Generator:
+    where = "cpu" if engine.fabric.device.type == "mps" else engine.fabric.device
+    return torch.Generator(where).manual_seed(seed_of(engine.settings.seed, *words))

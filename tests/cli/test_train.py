@@ -1,0 +1,132 @@
+"""``tauleap train``: its flags, its words, and how it leaves."""
+
+import os
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args, get_type_hints
+
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import cli, recipes, training
+from tauleap.cli.train import Train
+
+SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A toy with little data, so that a few steps are quick; the module is hidden by the function of its name."""
+    toy = sys.modules["tauleap.recipes.toy"]
+    monkeypatch.setattr(toy, "_ROWS", 500)
+    monkeypatch.setattr(toy, "_HELD_OUT", 20)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_the_recipes_of_the_command_line_are_those_that_exist() -> None:
+    assert set(get_args(get_type_hints(Train)["recipe"])) == set(recipes.__all__)
+
+
+def test_a_run_that_is_made_goes_on_and_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a" / "run"
+    assert cli.main(["train", "toy", "--out", str(out), "--steps", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "16,880 weights" in told
+    assert "bits/dim" in told
+    assert f"finished at step 3: {out / 'step-00000003'}" in told
+    assert (out / "samples" / "step-00000003.png").exists()
+    assert tl.load(out).shape == (2,)
+
+    assert cli.main(["train", "toy", "--out", str(out), "--steps", "4"]) == 0
+    assert "step 3 of 4" in capsys.readouterr().out
+
+    assert cli.main(["train", "toy", "--out", str(out), "--steps", "5", "--lr", "0.5", "--batch-size", "16"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith(f"tauleap: error: {out} holds a run of another recipe: ")
+    assert "settings.lr: 0.0001 -> 0.5" in told
+    assert "settings.batch_size: 32 -> 16" in told
+    assert told.count("\n") == 1
+    assert (out / "latest").resolve().name == "step-00000004"
+
+
+def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def train(recipe: training.Recipe, run: training.Run) -> training.Result:
+        seen.append((recipe, run))
+        return training.Result(7, tmp_path, "finished", True)
+
+    monkeypatch.setattr(training, "train", train)
+    flags = "--steps 9 --batch-size 4 --lr 0.5 --seed 3 --checkpoint-every 2 --precision bf16-mixed --minutes 1.5"
+    more = "--devices 2 --nodes 3 --strategy ddp --accelerator cpu --accumulate 2 --compile --keep 7"
+    assert cli.main(["train", "digits", *flags.split(), *more.split()]) == 0
+    ((recipe, run),) = seen
+    made = recipe.settings
+    assert (made.steps, made.batch_size, made.lr, made.seed) == (9, 4, 0.5, 3)
+    assert (made.checkpoint_every, made.precision) == (2, "bf16-mixed")
+    assert made.warmup == recipes.digits().settings.warmup
+    assert (run.minutes, run.devices, run.nodes, run.strategy, run.accelerator) == (1.5, 2, 3, "ddp", "cpu")
+    assert (run.accumulate, run.compile, run.keep, run.out) == (2, True, 7, Path("runs/digits"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--batch-size", "0"], "batch_size must be"),
+        (["--lr", "-1"], "lr must be"),
+        (["--minutes", "0"], "minutes must be"),
+        (["--devices", "0"], "devices must be"),
+        (["--accumulate", "3"], "multiple of 3"),
+    ],
+)
+def test_wrong_values(arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["train", "toy", "--out", str(tmp_path / "run"), *arguments]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["train"], ["train", "tau"], ["train", "toy", "--stepz", "3"]])
+def test_wrong_words(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(arguments)
+    assert leaving.value.code == 2
+    assert capsys.readouterr().err
+
+
+def test_a_loss_that_is_not_a_number(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def train(recipe: training.Recipe, run: training.Run) -> training.Result:
+        raise training.NonFiniteError("the loss of step 7 is not a number")
+
+    monkeypatch.setattr(training, "train", train)
+    with pytest.raises(SystemExit) as leaving:
+        cli.main(["train", "toy", "--out", str(tmp_path / "run")])
+    assert leaving.value.code == 1
+    assert capsys.readouterr().err == "tauleap: error: the loss of step 7 is not a number\n"
+
+
+def test_two_processes_by_the_launcher_and_sigterm(tmp_path: Path) -> None:
+    """The real command starts its second process, is told to stop, and says how to go on."""
+    out = tmp_path / "a run"
+    command = [SCRIPT, "train", "digits", "--out", out, "--devices", "2", "--strategy", "ddp", "--accelerator", "cpu"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    waited = time.monotonic() + 120
+    while not (out / "latest").exists() and process.poll() is None and time.monotonic() < waited:
+        time.sleep(0.1)
+    process.send_signal(signal.SIGTERM)
+    told, error = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGTERM, error
+    assert "SIGTERM at step" in told
+    assert f"to go on: tauleap train digits --out '{out}' --devices 2 --strategy ddp" in told
+    assert "2 x cpu" in told
+    assert tl.load(out).shape == (1, 8, 8)

@@ -1,0 +1,64 @@
+"""Data in memory, and the digits that come with the package."""
+
+import pytest
+import torch
+
+from tauleap.data import Dataset, digits
+
+
+def test_a_split_has_every_row_once() -> None:
+    data = Dataset(torch.arange(50)[:, None], 50, condition=torch.arange(50) * 2)
+    train, test = data.split(20, seed=1)
+    assert sorted([*train.x.flatten().tolist(), *test.x.flatten().tolist()]) == list(range(50))
+    assert train.condition is not None
+    assert torch.equal(train.condition, 2 * train.x.flatten())
+    again, _ = data.split(20, seed=1)
+    assert torch.equal(again.x, train.x)
+    other, _ = data.split(20, seed=2)
+    assert not torch.equal(other.x, train.x)
+
+
+def test_a_description_tells_data_apart() -> None:
+    x = torch.tensor([[0, 1], [2, 1]])
+    data = Dataset(x, 3)
+    assert data.describe() == Dataset(x.clone(), 3).describe()
+    others = [
+        Dataset(x.flip(0), 3),
+        Dataset(x, 4),
+        Dataset(x.to(torch.uint8), 3),
+        Dataset(x[:, None], 3),
+        Dataset(x, 3, condition=torch.zeros(2)),
+    ]
+    assert all(other.describe() != data.describe() for other in others)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "told"),
+    [
+        (torch.zeros(3, 2), TypeError, "whole numbers"),
+        (torch.zeros(3, dtype=torch.int64), ValueError, "one or more rows"),
+        (torch.zeros(0, 2, dtype=torch.int64), ValueError, "one or more rows"),
+        (torch.tensor([[0, 5]]), ValueError, "states 0..4, got values from 0 to 5"),
+        (torch.tensor([[-1, 2]]), ValueError, "states 0..4, got values from -1 to 2"),
+    ],
+)
+def test_what_is_not_data(x: torch.Tensor, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        Dataset(x, 5)
+
+
+def test_wrong_sizes() -> None:
+    x = torch.zeros(3, 2, dtype=torch.int64)
+    with pytest.raises(ValueError, match="one entry a row, 3, got 2"):
+        Dataset(x, 2, condition=torch.zeros(2))
+    with pytest.raises(ValueError, match="must leave rows to train with"):
+        Dataset(x, 2).split(3)
+
+
+def test_digits() -> None:
+    data = digits()
+    assert (len(data), data.shape, data.num_states) == (1797, (1, 8, 8), 17)
+    assert data.condition is not None
+    assert torch.bincount(data.condition).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
+    # The first is a zero: ink around, none in the middle.
+    assert data.x[0, 0].tolist()[3] == [0, 4, 12, 0, 0, 8, 8, 0]

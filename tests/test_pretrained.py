@@ -1,0 +1,267 @@
+"""Models on disk: what is saved is what is loaded, and nothing else is."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+from torch import nn
+
+import tauleap as tl
+from tauleap import denoise, network, noise, pretrained
+from tauleap.pretrained import Model, allow, load, load_from_hub, push_to_hub
+from tauleap.pretrained.config import build, describe
+
+CYCLE = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [1.0, 0.0, -1.0]])
+
+PROCESSES = [
+    noise.Uniform(4, noise.Constant(0.3)),
+    noise.Absorbing(4, noise.LogLinear(), mask=1),
+    noise.BirthDeath(4, noise.Exponential(0.5, 100.0), rate=2.0),
+    noise.Gaussian(4, noise.Exponential(5.0, 5.0), sigma_0=2.0, sigma_r=1.5),
+    noise.RankOne(torch.tensor([0.1, 0.2, 0.3, 0.4]), noise.Cosine()),
+    noise.RankOne(torch.tensor([[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64), noise.LogLinear()),
+    noise.Dense(CYCLE, noise.Constant(1.0), ordinal=True),
+    noise.Dense(CYCLE, noise.Constant(1.0), prior=torch.full((3,), 1 / 3)),
+]
+
+
+def mlp_model(process: noise.ForwardProcess, **sizes) -> Model:
+    mlp = network.ResidualMLP(process.num_states, (2,), width=4, hidden=4, time_size=4, time_width=4, **sizes)
+    return Model(process, denoise.NetworkDenoiser(mlp), shape=(2,))
+
+
+def assert_same(a: Model, b: Model) -> None:
+    first, second = a.reverse.state_dict(), b.reverse.state_dict()
+    assert list(first) == list(second)
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+        assert value.dtype == second[name].dtype, name
+    assert a.shape == b.shape
+    assert repr(a.process) == repr(b.process)
+    assert torch.equal(a.process.generator(), b.process.generator()) or a.process.prior().ndim > 1
+
+
+@pytest.mark.parametrize("process", PROCESSES, ids=lambda process: type(process).__name__)
+def test_every_process_comes_back(process: noise.ForwardProcess, tmp_path: Path) -> None:
+    if process.prior().ndim > 1:
+        a = mlp_model(process)
+        b = load(a.save(tmp_path / "model"))
+        assert torch.equal(a.process.prior(), b.process.prior())
+        return
+    a = mlp_model(process)
+    b = load(a.save(tmp_path / "model"))
+    assert_same(a, b)
+    x = torch.tensor([[0, 1], [2, 0]])
+    assert torch.equal(a.reverse.rates(x, 0.5), b.reverse.rates(x, 0.5))
+    assert b.process.ordinal == a.process.ordinal
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        network.ResidualMLP(5, (2, 2), width=4, hidden=4, depth=1, one_hot=True, mark_observed=True),
+        network.SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=0.1, num_classes=3),
+        network.SequenceTransformer(5, width=8, depth=1, heads=2),
+        network.UNet(5, 1, width=4, multipliers=(1, 1), depth=1, attention_levels=(), outputs=5),
+        network.MusicTransformer(5),
+    ],
+    ids=lambda made: type(made).__name__,
+)
+def test_every_network_comes_back(made: nn.Module, tmp_path: Path) -> None:
+    a = Model(noise.Uniform(5, noise.Constant(1.0)), denoise.NetworkDenoiser(made))
+    assert_same(a, load(a.save(tmp_path / "model")))
+
+
+def test_the_truncated_logistic_comes_back(tmp_path: Path) -> None:
+    unet = network.UNet(6, 1, width=4, multipliers=(1, 1), depth=1, attention_levels=())
+    a = Model(noise.Uniform(6, noise.Constant(1.0)), denoise.TruncatedLogistic(unet, 6), shape=(1, 4, 4))
+    b = load(a.save(tmp_path / "model"))
+    assert_same(a, b)
+    assert isinstance(b.denoiser, denoise.TruncatedLogistic)
+    assert b.denoiser.num_states == 6
+
+
+def test_double_precision_stays(tmp_path: Path) -> None:
+    a = mlp_model(PROCESSES[0])
+    a.denoiser.double()
+    assert_same(a, load(a.save(tmp_path / "model")))
+
+
+def test_public_names(tmp_path: Path) -> None:
+    a = mlp_model(PROCESSES[0])
+    assert tl.load(a.save(tmp_path / "model")).num_states == 4
+    assert tl.Model is Model
+    assert "Uniform" in repr(a)
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    return mlp_model(PROCESSES[4]).save(tmp_path / "model")
+
+
+def test_two_files_and_no_pickle(saved: Path) -> None:
+    assert sorted(path.name for path in saved.iterdir()) == ["config.json", "model.safetensors"]
+    assert [path.name for path in saved.parent.iterdir()] == ["model"]
+    config = json.loads((saved / "config.json").read_text())
+    assert config["format"] == 1
+    assert config["process"]["prior"] == {"tensor": "process.law"}
+    assert safetensors.torch.load_file(saved / "model.safetensors")["process.law"].dtype == torch.float64
+
+
+def test_saving_again_replaces(saved: Path) -> None:
+    other = mlp_model(PROCESSES[0])
+    other.save(saved)
+    assert_same(other, load(saved))
+    assert sorted(path.name for path in saved.iterdir()) == ["config.json", "model.safetensors"]
+
+
+def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(ValueError, match="not a model"):
+        mlp_model(PROCESSES[0]).save(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def edit(folder: Path, **changes) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"format": 2}, "has format 2"),
+        ({"denoiser": {"class": "os.system", "command": "true"}}, "class 'os.system', which is not allowed"),
+        ({"denoiser": {"class": "NetworkDenoiser", "network": {"class": "Linear"}}}, "'Linear', which is not allowed"),
+        ({"process": {"class": "Constant", "beta": 1.0}}, "must describe a process and a denoiser"),
+        ({"process": {"class": "Uniform", "num_states": 4}}, "does not fit its constructor"),
+        ({"process": {"class": "RankOne", "prior": {"tensor": "process.none"}}}, "no tensor 'process.none'"),
+        ({"weights_sha256": "0"}, "checksum differs"),
+    ],
+)
+def test_a_configuration_that_was_tampered_with(saved: Path, changes: dict, told: str) -> None:
+    edit(saved, **changes)
+    with pytest.raises(ValueError, match=told):
+        load(saved)
+
+
+def test_a_configuration_that_lacks_something(saved: Path) -> None:
+    (saved / "config.json").write_text('{"format": 1}')
+    with pytest.raises(ValueError, match="it has no denoiser, process, shape, weights_sha256"):
+        load(saved)
+    (saved / "config.json").write_text("[1]")
+    with pytest.raises(ValueError, match="not the configuration of a tauleap model"):
+        load(saved)
+    (saved / "config.json").write_text('{"form')
+    with pytest.raises(ValueError, match="damaged: it is not JSON"):
+        load(saved)
+
+
+def test_weights_that_were_damaged(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="checksum differs"):
+        load(saved)
+
+
+@pytest.mark.parametrize("change", ["extra", "missing", "shape"])
+def test_weights_must_fit_strictly(saved: Path, change: str) -> None:
+    path = saved / "model.safetensors"
+    weights = safetensors.torch.load_file(path)
+    if change == "extra":
+        weights["denoiser.network.more"] = torch.zeros(1)
+    elif change == "missing":
+        del weights["denoiser.network.output.bias"]
+    else:
+        weights["denoiser.network.output.bias"] = torch.zeros(3)
+    safetensors.torch.save_file(weights, path)
+    edit(saved, weights_sha256=hashlib.sha256(path.read_bytes()).hexdigest())
+    with pytest.raises(ValueError, match="do not fit its configuration"):
+        load(saved)
+
+
+def test_no_model_there(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="holds no model"):
+        load(tmp_path)
+
+
+class Table(nn.Module):
+    """A user's own network: one table of logits for each state."""
+
+    def __init__(self, num_states: int) -> None:
+        super().__init__()
+        self.config = {"num_states": num_states}
+        self.logits = nn.Embedding(num_states, num_states)
+        self.tied = self.logits.weight
+
+    def forward(self, x, t):
+        return self.logits(x)
+
+
+def test_a_class_of_your_own(tmp_path: Path) -> None:
+    a = Model(PROCESSES[0], denoise.NetworkDenoiser(Table(4)))
+    with pytest.raises(TypeError, match=r"allow\(Table\)"):
+        a.save(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    assert allow(Table) is Table
+    b = load(a.save(tmp_path / "model"))
+    assert_same(a, b)
+    assert b.denoiser.network.tied is b.denoiser.network.logits.weight
+
+
+def test_a_name_of_ours_is_taken() -> None:
+    with pytest.raises(ValueError, match="'Uniform' of its own"):
+        allow(type("Uniform", (), {}))
+
+
+def test_what_cannot_be_described() -> None:
+    with pytest.raises(TypeError, match="needs an attribute `config`"):
+        describe(allow(type("Bare", (), {}))(), "x")
+    with pytest.raises(ValueError, match="must be finite"):
+        describe(float("inf"), "x")
+    assert build(describe([1, (True, None), "a", 0.5], "x"), {}) == [1, [True, None], "a", 0.5]
+
+
+def test_shapes_are_checked() -> None:
+    with pytest.raises(ValueError, match="side of shape"):
+        Model(PROCESSES[0], denoise.NetworkDenoiser(Table(4)), shape=(0,))
+
+
+class Hub:
+    """What the client of the hub is asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def create_repo(self, repository: str, *, private: bool, exist_ok: bool) -> str:
+        assert exist_ok
+        assert private
+        return f"https://hub/{repository}"
+
+    def upload_folder(self, *, repo_id: str, folder_path: Path, commit_message: str) -> None:
+        assert repo_id == "me/toy"
+        assert commit_message
+        Path(folder_path).rename(self.folder)
+
+
+def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Up by a client that keeps the files here, down from the hub's own cache, with no network."""
+    import huggingface_hub.constants
+
+    revision = "0" * 40
+    cache = tmp_path / "models--me--toy"
+    (cache / "refs").mkdir(parents=True)
+    (cache / "refs" / "main").write_text(revision)
+    (cache / "snapshots").mkdir()
+    a = mlp_model(PROCESSES[3])
+    client = Hub(cache / "snapshots" / revision)
+    assert push_to_hub(a, "me/toy", private=True, api=client) == "https://hub/me/toy"  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert_same(a, load_from_hub("me/toy"))
+    assert pretrained.load_from_hub is load_from_hub

@@ -1,0 +1,169 @@
+"""A process to be killed. It imports everything once, then forks a life for each order that it reads.
+
+An order is a line of JSON, ``{"out": ..., "settings": {...}, "run": {...}, "ranks": 1}``; the answers are the pids
+of the life's processes, and when they have ended their exit statuses. What a life prints goes into ``OUT.txt``.
+"""
+
+import dataclasses
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+
+from tauleap.data import Dataset
+from tauleap.denoise import NetworkDenoiser
+from tauleap.network import SequenceTransformer
+from tauleap.noise import Gaussian, LogLinear
+from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
+from tauleap.pretrained import Model
+from tauleap.training import NonFiniteError, Recipe, Run, Settings, state, train
+from tauleap.training.ema import Ema
+from tauleap.training.engine import Engine
+from tauleap.training.watch import draw_samples, held_out_bits
+
+OBJECTIVES = {"complete": CompleteElbo(), "paper": PaperElbo(passes=2) + 0.001 * CrossEntropy()}
+
+
+def recipe(*, dropout: float = 0.1, held_out: bool = False, objective: str = "complete", **settings) -> Recipe:
+    """Small enough for a few hundred steps a second, with everything that could be lost: dropout, epochs, averages."""
+    rows = torch.randint(5, (70, 3), generator=torch.Generator().manual_seed(1))
+    data = Dataset(rows.to(torch.uint8), num_states=5)
+
+    def model() -> Model:
+        process = Gaussian(5, LogLinear(), sigma_0=2.0, sigma_r=1.0)
+        network = SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=dropout)
+        return Model(process, NetworkDenoiser(network), shape=(3,))
+
+    numbers = {"batch_size": 8, "lr": 1e-2, "warmup": 5, "ema": 0.99, "steps": 40, "checkpoint_every": 5}
+    return Recipe(
+        name="tiny",
+        data=lambda: (data, data if held_out else None),
+        model=model,
+        objective=OBJECTIVES[objective],
+        settings=Settings(**(numbers | {"log_every": 10} | settings)),
+    )
+
+
+def measure(made: Recipe, run: Run) -> None:
+    """Gradients of a step, bits/dim and samples, by whatever number of ranks there is: into ``OUT.pt``."""
+    fabric = run.launch("32-true")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        data, _ = made.data()
+        engine = Engine(fabric, made, made.model(), data, accumulate=run.accumulate)
+        for parameter in engine.network.parameters():  # the output begins at 0, and so would most gradients
+            torch.nn.init.normal_(parameter, std=0.3)
+        engine.ema.take_weights()
+        engine.backward(12)  # a batch that reaches over the end of an epoch
+        with engine.averaged():
+            bits, samples = held_out_bits(engine, data, 5), draw_samples(engine, 5)
+    gradients = [parameter.grad for parameter in engine.network.parameters()]
+    if fabric.is_global_zero:
+        measured = {"gradients": gradients, "bits": [bits.value, bits.stderr, bits.n], "samples": samples}
+        torch.save(measured, f"{run.out}.pt")
+    fabric.barrier()
+
+
+def shard(out: str) -> None:
+    """Trains a network whose weights are cut between two ranks, with a break and without; into ``OUT.pt``."""
+    dist.init_process_group("gloo", rank=int(os.environ["LOCAL_RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
+    x, t = torch.arange(24).reshape(8, 3) % 5, torch.linspace(0.1, 0.9, 8)
+    half = slice(4 * dist.get_rank(), 4 * dist.get_rank() + 4)
+
+    def build() -> tuple[torch.nn.Module, torch.optim.Optimizer, Ema]:
+        torch.manual_seed(0)
+        network = SequenceTransformer(5, (3,), width=8, depth=1, heads=2)
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+        fully_shard(network)
+        return network, torch.optim.Adam(network.parameters(), lr=1e-2, fused=True), Ema(network.parameters(), 0.9)
+
+    def steps(network: torch.nn.Module, optimizer: torch.optim.Optimizer, ema: Ema, numbers: range) -> None:
+        for n in numbers:
+            network(x[half], t[half]).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            ema.update(n + 1)
+
+    def averaged(network: torch.nn.Module, ema: Ema) -> dict:
+        with ema.swapped():
+            return {name: value.clone() for name, value in state.get_weights(network).items()}
+
+    network, optimizer, ema = build()
+    steps(network, optimizer, ema, range(4))
+    kept = {"averaged": averaged(network, ema), "weights": state.get_weights(network)}
+    kept["optimizer"] = state.get_optimizer(network, optimizer)
+    box = [state.to_bytes(kept) if dist.get_rank() == 0 else b""]
+    dist.broadcast_object_list(box)
+    steps(network, optimizer, ema, range(4, 6))
+    again, its_optimizer, its_ema = build()
+    kept = state.from_bytes(box[0])
+    state.set_weights(again, kept["averaged"])
+    its_ema.take_weights()
+    state.set_weights(again, kept["weights"])
+    state.set_optimizer(again, its_optimizer, kept["optimizer"])
+    steps(again, its_optimizer, its_ema, range(4, 6))
+    whole, broken = averaged(network, ema), averaged(again, its_ema)
+    if dist.get_rank() == 0:
+        torch.save({"whole": whole, "broken": broken}, f"{out}.pt")
+    dist.destroy_process_group()
+
+
+def live(order: dict) -> int:
+    if "file_limit" in order:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"], order["file_limit"]))
+    if order.get("shard"):
+        shard(order["out"])
+        return 0
+    run = Run(out=Path(order["out"]), accelerator="cpu", tensorboard=False, **order.get("run", {}))
+    made = recipe(**order.get("settings", {}))
+    if order.get("measure"):
+        measure(made, run)
+        return 0
+    try:
+        result = train(made, run)
+    except (NonFiniteError, ValueError, OSError):
+        traceback.print_exc()
+        return 1
+    print(json.dumps(dataclasses.asdict(result), default=str), flush=True)
+    return 0 if result.stopped == "finished" else 3
+
+
+def fork(order: dict, rank: int, ranks: int) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = 2
+    try:
+        with open(f"{order['out']}.txt", "a") as log:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+        if ranks > 1:
+            os.environ |= {"LOCAL_RANK": str(rank), "NODE_RANK": "0", "WORLD_SIZE": str(ranks)}
+            os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(order["port"])}
+        status = live(order)
+    except SystemExit as leaving:
+        status = int(leaving.code or 0)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(status)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    print("ready", flush=True)
+    for line in sys.stdin:
+        wanted = json.loads(line)
+        count = wanted.get("ranks", 1)
+        pids = [fork(wanted, rank, count) for rank in range(count)]
+        print(json.dumps(pids), flush=True)
+        print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]), flush=True)

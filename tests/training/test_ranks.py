@@ -1,0 +1,78 @@
+"""Two processes over gloo do what one does with the whole batch."""
+
+import json
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+import tauleap as tl
+
+TWO = {"devices": 2, "strategy": "ddp"}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@pytest.mark.parametrize("objective", ["complete", "paper"])
+def test_the_gradient_of_two_is_that_of_one(nursery, tmp_path: Path, objective: str) -> None:
+    """Gradients to 1e-6, bits/dim and samples to the bit, whatever the number of ranks and pieces."""
+    settings = {"dropout": 0.0, "objective": objective, "samples": 300, "validation_rows": 70}
+    assert nursery.live(tmp_path / "one", measure=True, settings=settings) == [0]
+    two = {"out": tmp_path / "two", "measure": True, "settings": settings, "ranks": 2, "port": free_port()}
+    assert nursery.live(**two, run=TWO | {"accumulate": 2}) == [0, 0], (tmp_path / "two.txt").read_text()
+    one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
+    assert len(one["gradients"]) == len(two["gradients"]) > 10
+    ours, theirs = (torch.cat([gradient.flatten() for gradient in each["gradients"]]) for each in (two, one))
+    assert theirs.norm() > 1
+    assert (ours - theirs).norm() <= 1e-6 * theirs.norm()
+    assert one["bits"] == pytest.approx(two["bits"], rel=1e-12)
+    assert torch.equal(one["samples"], two["samples"])
+
+
+def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path) -> None:
+    """A signal to one of them ends both, with one checkpoint, and they go on bit for bit."""
+    order = {"settings": {"steps": 80, "checkpoint_every": 50, "held_out": True}, "ranks": 2, "run": TWO}
+    assert nursery.live(tmp_path / "whole", **order, port=free_port()) == [0, 0]
+    _, second = nursery.start(tmp_path / "stopped", **order, port=free_port())
+    while not (tmp_path / "stopped" / "latest").exists():
+        time.sleep(0.01)
+    time.sleep(0.1)
+    os.kill(second, signal.SIGTERM)
+    assert nursery.statuses() == [3, 3]
+    told = json.loads((tmp_path / "stopped.txt").read_text().splitlines()[-1])
+    assert told["stopped"] == "SIGTERM"
+    assert told["step"] < 80
+    assert nursery.live(tmp_path / "stopped", **order, port=free_port()) == [0, 0]
+    for name in ("model.safetensors", "config.json"):
+        assert (tmp_path / "stopped" / "latest" / name).read_bytes() == (
+            tmp_path / "whole" / "latest" / name
+        ).read_bytes()
+    state = torch.load(tmp_path / "stopped" / "latest" / "state.pt", weights_only=True)
+    assert state["rng"]["cpu"].shape[0] == 2
+    assert tl.load(tmp_path / "stopped").shape == (3,)
+
+
+def test_what_the_first_rank_refuses_ends_the_other_too(nursery, tmp_path: Path) -> None:
+    assert nursery.live(tmp_path / "run", settings={"steps": 1}) == [0]
+    changed = {"settings": {"steps": 2, "lr": 0.5}, "ranks": 2, "run": TWO}
+    assert nursery.live(tmp_path / "run", **changed, port=free_port()) == [1, 0]
+    told = (tmp_path / "run.txt").read_text()
+    assert told.count("settings.lr: 0.01 -> 0.5") == 1
+
+
+def test_sharded_weights_are_kept_whole_and_cut_again(nursery, tmp_path: Path) -> None:
+    """What FSDP needs, on CPUs: weights, averages and moments of a network of which each rank holds a part."""
+    order = {"shard": True, "ranks": 2, "port": free_port()}
+    assert nursery.live(tmp_path / "run", **order) == [0, 0], (tmp_path / "run.txt").read_text()
+    found = torch.load(tmp_path / "run.pt", weights_only=True)
+    assert len(found["whole"]) > 10
+    for name, weight in found["whole"].items():
+        assert torch.equal(weight, found["broken"][name]), name
