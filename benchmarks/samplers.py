@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
-from tauleap import ReverseProcess
-from tauleap.noise import Constant, Exponential, ForwardProcess, Gaussian, Uniform
-from tauleap.sampling import TauLeaping
 from torch import Tensor
 
 from benchmarks import FixedLogits, Row, benchmark, peak_memory, side_by_side
 from benchmarks.paper import DenseRates
+from tauleap import ReverseProcess
+from tauleap.noise import Constant, Exponential, ForwardProcess, Gaussian, Uniform
+from tauleap.sampling import TauLeaping
 
 TAU = 0.001  # the paper's step in both experiments
 

@@ -1,10 +1,10 @@
 """Kills a training run 20 times with SIGKILL at random moments, and compares it with one that was left alone.
 
-    python diagnostics/kill_resume.py [--kills 20] [--steps 600] [--seed 0] [--write]
+    python diagnostics/kill_resume.py [--kills 20] [--steps 300] [--seed 0] [--write]
 
-Both are the real command, ``tauleap train digits`` (dropout, warm-up, average, validation and samples on), in processes
-of their own. The lives are so long that the last one reaches the end. Compared are the published weights to the byte,
-the raw weights, Adam's moments, and the logged losses. ``--write`` puts the result into docs/training.md.
+Both are the real command, ``tauleap train digits``, in processes of their own, with dropout, warm-up, average and
+validation. The lives are so long that the last one reaches the end. Compared are the published weights to the byte, the
+raw weights, Adam's moments, and what was logged. ``--write`` puts the result into docs/training.md.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def differences(a: Path, b: Path) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Kills a run and compares it with one that was left alone.")
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help=f"put the result into {PAGE.name}")
     options = parser.parse_args()

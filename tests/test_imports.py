@@ -97,6 +97,12 @@ HEAVY = ["torch", "numpy", "scipy", "matplotlib", "PIL", "jaxtyping", "lightning
             "from tauleap.cli import main\ntry: main(['demo', '--help'])\nexcept SystemExit as e: assert e.code == 0",
             HEAVY,
         ),
+        (
+            "from tauleap.cli import main\ntry: main(['train', '--help'])\nexcept SystemExit as e: assert e.code == 0",
+            HEAVY,
+        ),
+        ("import tauleap.pretrained", ["matplotlib", "huggingface_hub", "tensorboard", "lightning_fabric", "tyro"]),
+        ("import tauleap.training", ["matplotlib", "huggingface_hub", "tensorboard", "tyro"]),
         ("import tauleap.noise", ["matplotlib", "scipy", "mpmath", "tyro"]),
         ("import tauleap.evaluate.plots", ["matplotlib.pyplot", "scipy", "tyro"]),
         ("import tauleap.data", ["matplotlib", "scipy", "symusic", "tyro"]),

@@ -24,7 +24,19 @@ from typing import TYPE_CHECKING
 from tauleap._version import __version__
 
 if TYPE_CHECKING:
-    from tauleap import data, denoise, evaluate, network, noise, objective, pretrained, recipes, sampling, training
+    from tauleap import (
+        data,
+        denoise,
+        evaluate,
+        network,
+        noise,
+        objective,
+        pretrained,
+        recipes,
+        sampling,
+        testing,
+        training,
+    )
     from tauleap.observed import Observed
     from tauleap.pretrained import Model, load
     from tauleap.reverse import ReverseProcess
@@ -46,6 +58,7 @@ __all__ = [
     "recipes",
     "sample",
     "sampling",
+    "testing",
     "training",
 ]
 
@@ -57,7 +70,7 @@ _HOMES = {
     "load": "tauleap.pretrained",
 }
 _MODULES = (
-    *("data", "noise", "network", "denoise", "objective", "sampling", "evaluate"),
+    *("data", "noise", "network", "denoise", "objective", "sampling", "evaluate", "testing"),
     *("pretrained", "training", "recipes"),
 )
 

@@ -88,13 +88,42 @@ def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
     if value.ndim < 1 or value.shape[-1] < least_states:
         raise ValueError(f"{name} must have shape (*shape, S) with S >= {least_states}, got {tuple(value.shape)}")
     exact = value.detach().to(torch.float64)
-    if not bool(torch.isfinite(exact).all()) or bool((exact < 0).any()):
-        raise ValueError(f"{name} must hold finite probabilities >= 0, got a minimum of {exact.min().item():g}")
+    if not bool(torch.isfinite(exact).all()):
+        raise ValueError(f"{name} must hold finite probabilities, got inf or nan")
+    if bool((exact < 0).any()):
+        raise ValueError(f"{name} must hold probabilities >= 0, got a minimum of {exact.min().item():g}")
     total = exact.sum(-1, keepdim=True)
     off = (total - 1).abs().max().item()
     if off > rounding(value.dtype, value.shape[-1]):
         raise ValueError(f"{name} must sum to 1 over the states, it is off by {off:.3g}: divide it by its sum")
     return exact / total
+
+
+def generator(value: object, num_states: int | None = None) -> Tensor:
+    """A generator (S, S) in float64, its diagonal set to what makes the rows sum to 0 exactly."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        given = value.dtype if isinstance(value, Tensor) else type(value).__name__
+        raise TypeError(f"generator must be a floating-point tensor (S, S), got {given}")
+    size = value.shape[0] if value.ndim else 0
+    if value.shape != (size, size) or size < 2 or num_states not in (None, size):
+        wanted = "(S, S) with S >= 2" if num_states is None else f"({num_states}, {num_states})"
+        raise ValueError(f"generator must be a square matrix {wanted}, got shape {tuple(value.shape)}")
+    exact = value.detach().to(torch.float64)
+    if not bool(torch.isfinite(exact).all()):
+        raise ValueError("generator must hold finite rates, got inf or nan")
+    off_diagonal = exact.clone().fill_diagonal_(0.0)
+    if bool((off_diagonal < 0).any()):
+        raise ValueError(f"generator must have off-diagonal rates >= 0, got a minimum of {off_diagonal.min().item():g}")
+    exits = off_diagonal.sum(1)
+    off = exact.sum(1).abs().max().item()
+    if off > rounding(value.dtype, size) * max(exits.max().item(), 1e-300):
+        raise ValueError(
+            f"the rows of generator must sum to 0, one sums to {off:.3g}: "
+            "write generator - torch.diag(generator.sum(1)) to put the diagonal right"
+        )
+    if bool((exits == 0).all()):
+        raise ValueError("generator must have at least one rate > 0, got all zeros: such a chain never moves")
+    return off_diagonal - torch.diag(exits)
 
 
 def rounding(dtype: torch.dtype, terms: int) -> float:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import ExactDenoiser, NetworkDenoiser, Posterior
-from tauleap.noise import BirthDeath, Constant, ForwardProcess, RankOne, Uniform
+from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, RankOne, Uniform
 from tauleap.testing import GivenLogits
 
 NAN = float("nan")
@@ -77,7 +77,7 @@ def test_states(refuses: Refuses, make: Callable[[], ForwardProcess], entry: Cal
 @every_entry
 def test_times(refuses: Refuses, make: Callable[[], ForwardProcess], entry: Callable[..., object]) -> None:
     process, x = make(), torch.tensor([[0, 1], [2, 0]])
-    for good in (0.0, 1, 1.0, torch.tensor(0.5), torch.tensor([0.5, 1.0]), torch.tensor([0.1, 0.2]).double()):
+    for good in (1e-9, 1, 1.0, torch.tensor(0.5), torch.tensor([0.5, 1.0]), torch.tensor([0.1, 0.2]).double()):
         entry(process, x, good)
     refuses(lambda: entry(process, x, 1.5), ValueError, "t must lie in [0, 1]", "1.5")
     refuses(lambda: entry(process, x, -0.25), ValueError, "t must lie in [0, 1]", "-0.25")
@@ -126,6 +126,7 @@ def test_sites(refuses: Refuses, make: Callable[[], ForwardProcess]) -> None:
         refuses(partial(draw, [0]), TypeError, "sites must be", "int64", "list")
     mask = torch.ones(2, dtype=torch.bool)
     refuses(lambda: reverse(process).draw_destination(x, 0.5, mask), ValueError, "the shape of x, (2, 2)", "(2,)")
+    refuses(lambda: reverse(process).draw_destination(x, 0.0, SITES), ValueError, "exit rate", "is 0")
     refuses(lambda: process.draw_jump(x.double(), SITES), TypeError, "int64", "torch.float64")
     refuses(lambda: process.draw_jump(x + 1, SITES), ValueError, "states 0..2", "from 1 to 3")
 
@@ -158,7 +159,7 @@ def test_reverse_processes(refuses: Refuses) -> None:
     refuses(lambda: ReverseProcess(exact, process), TypeError, "process must be a ForwardProcess", "ExactDenoiser")
     refuses(lambda: ReverseProcess(process, nn.Linear(3, 3)), TypeError, "Linear", "NetworkDenoiser(network)")
     four = ReverseProcess(process, GivenLogits(torch.zeros(1, 1, 4)))
-    refuses(lambda: four.rates(torch.tensor([[0]]), 0.5), ValueError, "4 states", "3")
+    refuses(lambda: four.rates(torch.tensor([[0]]), 0.5), ValueError, "(1, 1, 3)", "got (1, 1, 4)")
 
 
 def test_given_sites(refuses: Refuses) -> None:
@@ -183,3 +184,6 @@ def test_given_sites(refuses: Refuses) -> None:
             "observed values",
             "states 0..2",
         )
+    masked = Observed(mask, torch.full_like(values, 2))
+    absorbing = reverse(Absorbing(3, BETA))
+    refuses(lambda: absorbing.rates(values, 0.5, observed=masked), ValueError, "states that data can have", "got 2")

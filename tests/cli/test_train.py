@@ -26,6 +26,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     toy = sys.modules["tauleap.recipes.toy"]
     monkeypatch.setattr(toy, "_ROWS", 500)
     monkeypatch.setattr(toy, "_HELD_OUT", 20)
+    monkeypatch.setattr("tauleap.training.watch._STEPS", 5)
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -89,15 +89,13 @@ def expected_bounds(reverse: ReverseProcess, x0: Tensor, count: int, known: Tens
 
 
 @pytest.mark.parametrize("name", mixed_processes(3, 1))
-@pytest.mark.parametrize(
-    ("sites", "size", "tolerance"), [(1, 3, 1e-6), (1, 6, 1e-6), (2, 4, 1e-4), (2, 5, 1e-4), (3, 3, 1e-4)]
-)
+@pytest.mark.parametrize(("sites", "size", "tolerance"), [(1, 4, 1e-6), (1, 6, 1e-6), (2, 5, 1e-4), (3, 3, 1e-4)])
 def test_is_the_likelihood_state_by_state(name: str, sites: int, size: int, tolerance: float) -> None:
     process = mixed_processes(size, sites)[name]
     law = even_law(process.data_states.expand(sites, -1), seed=sites + size)
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
     x0 = joint_states(process.num_states, sites)[law.reshape(-1) > 0]
-    found = expected_bounds(reverse, x0, count=80 if sites == 1 else 48)
+    found = expected_bounds(reverse, x0, count=(96 if sites == 1 else 56) * (2 if name == "cycle" else 1))
     assert_close(found, -law[law > 0].log(), rtol=0, atol=tolerance)
 
 
@@ -108,7 +106,7 @@ def test_is_the_conditional_likelihood_where_sites_are_observed(name: str) -> No
     law = even_law(process.data_states.expand(3, -1), seed=0)
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
     x0 = joint_states(process.num_states, 3)[law.reshape(-1) > 0]
-    found = expected_bounds(reverse, x0, count=48, known=torch.tensor([False, True, False]))
+    found = expected_bounds(reverse, x0, count=56, known=torch.tensor([False, True, False]))
     given = law / law.sum((0, 2), keepdim=True)
     assert_close(found, -given[law > 0].log(), rtol=0, atol=1e-4)
 
@@ -140,15 +138,15 @@ def test_path_is_never_negative_and_0_only_for_the_sure() -> None:
     generator = torch.Generator().manual_seed(0)
     for process in mixed_processes(5, 4).values():
         size, data = process.num_states, process.data_states.expand(4, -1)
-        x0 = data.double().multinomial(300, replacement=True, generator=generator).mT
-        logits = 5 * torch.randn(300, 4, size, generator=generator)
-        t = torch.rand(300, dtype=torch.float64, generator=generator).clamp(min=0.01)
+        x0 = data.double().multinomial(60, replacement=True, generator=generator).mT
+        logits = 5 * torch.randn(60, 4, size, generator=generator)
+        t = torch.rand(60, dtype=torch.float64, generator=generator).clamp(min=0.01)
         for dtype in (torch.float32, torch.float64):
             loss = CompleteElbo()(ReverseProcess(process, GivenLogits(logits.to(dtype))), x0, t=t, generator=generator)
             assert bool((loss.terms["path"] >= 0).all())
         sure = torch.nn.functional.one_hot(x0, size).double().log()
         loss = CompleteElbo()(ReverseProcess(process, GivenLogits(sure)), x0, t=t, generator=generator)
-        assert_close(loss.terms["path"], torch.zeros(300, dtype=torch.float64), rtol=0, atol=1e-9)
+        assert_close(loss.terms["path"], torch.zeros(60, dtype=torch.float64), rtol=0, atol=1e-9)
 
 
 def test_reconstruction_is_the_surprise_at_eps() -> None:

@@ -78,6 +78,27 @@ def test_destinations_have_the_law_of_the_rates(process: ForwardProcess, t: floa
     assert_drawn_from(count(drawn.reshape(draws, -1), size), rates / rates.sum(-1, keepdim=True))
 
 
+@pytest.mark.parametrize(
+    ("process", "t"),
+    [
+        (BirthDeath(4, Constant(5.2)), 1.0),  # nearly mixed: what x0 is makes a difference of some percent
+        (Gaussian(64, Constant(30.0), 16.0, 3.0), 0.1),  # many states, and rates that depend on x0 very much
+        (Gaussian(64, Constant(30.0), 16.0, 3.0), 1e-3),
+    ],
+    ids=["mixed", "middle", "early"],
+)
+def test_many_draws_tell_small_differences(process: ForwardProcess, t: float) -> None:
+    """120,000 draws. Chi-square, seed 0, level ``laws.LEVEL``."""
+    size, draws = process.num_states, 20_000
+    x = at_the_borders(size) % size
+    logits = 2 * torch.randn(*x.shape, size, generator=torch.Generator().manual_seed(0))
+    reverse = ReverseProcess(process, GivenLogits(logits))
+    sites = torch.arange(len(x)).repeat(draws)
+    drawn = reverse.draw_destination(x, t, sites, generator=torch.Generator().manual_seed(0))
+    rates = reverse.rates(x, t).reshape(-1, size).double()
+    assert_drawn_from(count(drawn.reshape(draws, -1), size), rates / rates.sum(-1, keepdim=True))
+
+
 def test_an_unmasked_site_is_known() -> None:
     """Absorbing noise leaves a state or masks it: what is not masked is the data, whatever the denoiser says."""
     process = Absorbing(4, Constant(2.0))

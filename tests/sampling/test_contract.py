@@ -16,11 +16,15 @@ from tauleap.testing.sampler import SamplerContract
 
 
 class TestTauLeaping(SamplerContract):
+    steps = 100
+
     def make(self) -> Sampler:
         return TauLeaping()
 
 
 class TestTauLeapingLast(SamplerContract):
+    steps = 60
+
     def make(self) -> Sampler:
         return TauLeaping("last")
 
@@ -36,31 +40,31 @@ class TestAncestralLookAhead(SamplerContract):
 
 
 class TestTrapezoidal(SamplerContract):
-    steps = 24
+    steps = 16
 
     def make(self) -> Sampler:
         return Trapezoidal()
 
 
 class TestExtrapolated(SamplerContract):
-    steps = 16
+    steps = 10
 
     def make(self) -> Sampler:
         return Extrapolated()
 
 
 class TestFirstJump(SamplerContract):
-    steps = 16
+    steps = 10
 
     def make(self) -> Sampler:
         return FirstJump()
 
 
 class TestNextReaction(SamplerContract):
-    steps = 3
+    steps = 2
 
     def make(self) -> Sampler:
-        return NextReaction(step=0.02)
+        return NextReaction(step=0.05)
 
 
 class TestUniformization(SamplerContract):

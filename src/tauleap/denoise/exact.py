@@ -60,6 +60,7 @@ class ExactDenoiser(Denoiser):
         if math.prod(x_t.shape[1:]) != sites:
             raise ValueError(f"pmf has {sites} dimensions, so x must have {sites} sites a sample: {tuple(x_t.shape)}")
         if observed is not None:
+            observed.check(x_t, size)
             known = torch.nn.functional.one_hot(observed.fill(x_t), size).to(torch.float64)
             likelihood = torch.where(observed.mask[..., None], known, likelihood)
         # Only ratios between states matter; scaled to 1 the product over the sites does not underflow.

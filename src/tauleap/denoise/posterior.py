@@ -26,6 +26,8 @@ class Posterior:
             given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
             raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
         self.logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        self.over_data_states = False
+        """Whether states that data cannot have are known to be out; the reverse process then need not look again."""
 
     @property
     def probs(self) -> PerState:
@@ -46,6 +48,8 @@ class Posterior:
         """A draw of every site on its own."""
         return _draw.categorical(self.probs, generator)
 
-    def restricted(self, allowed: Tensor) -> Posterior:
+    def restricted(self, allowed: Tensor, *, over_data_states: bool = False) -> Posterior:
         """The same law given that the state is one of ``allowed``, a bool tensor that broadcasts to the logits."""
-        return Posterior(self.logits.masked_fill(~allowed, float("-inf")))
+        out = Posterior(self.logits.masked_fill(~allowed, float("-inf")))
+        out.over_data_states = over_data_states or self.over_data_states
+        return out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from tauleap import _check
@@ -26,7 +25,7 @@ class Dense(ForwardProcess):
     def __init__(
         self, generator: Matrix, schedule: Schedule, *, prior: Law | None = None, ordinal: bool = False
     ) -> None:
-        rates = _checked(generator)
+        rates = _check.generator(generator)
         super().__init__(len(rates), schedule)
         self.ordinal = bool(ordinal)
         self.register_buffer("rates", rates)
@@ -48,27 +47,3 @@ class Dense(ForwardProcess):
 
     def stationary(self) -> Law:
         return self.law
-
-
-def _checked(generator: Tensor) -> Tensor:
-    if not isinstance(generator, Tensor) or not generator.is_floating_point():
-        given = generator.dtype if isinstance(generator, Tensor) else type(generator).__name__
-        raise TypeError(f"generator must be a floating-point tensor (S, S), got {given}")
-    if generator.ndim != 2 or generator.shape[0] != generator.shape[1] or generator.shape[0] < 2:
-        raise ValueError(f"generator must be a square matrix (S, S) with S >= 2, got shape {tuple(generator.shape)}")
-    exact = generator.detach().to(torch.float64).clone()
-    off_diagonal = exact.clone().fill_diagonal_(0.0)
-    if not bool(torch.isfinite(exact).all()) or bool((off_diagonal < 0).any()):
-        raise ValueError(
-            f"generator must be finite with off-diagonal rates >= 0, got a minimum of {off_diagonal.min().item():g}"
-        )
-    exits = off_diagonal.sum(1)
-    off = (exact.sum(1)).abs().max().item()
-    if off > _check.rounding(generator.dtype, len(exact)) * max(exits.max().item(), 1e-300):
-        raise ValueError(
-            f"the rows of generator must sum to 0, one sums to {off:.3g}: "
-            "write generator - torch.diag(generator.sum(1)) to put the diagonal right"
-        )
-    if bool((exits == 0).all()):
-        raise ValueError("generator must have at least one rate > 0, got all zeros: such a chain never moves")
-    return off_diagonal - torch.diag(exits)

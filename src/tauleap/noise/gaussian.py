@@ -33,10 +33,12 @@ class Gaussian(ForwardProcess):
         self.sigma_0 = _check.positive("sigma_0", sigma_0)
         self.sigma_r = _check.positive("sigma_r", sigma_r)
         states = torch.arange(self.num_states, dtype=torch.float64)
-        log_p = -((states - (self.num_states - 1) / 2) ** 2) / (2 * self.sigma_0**2)
+        log_p = -(((states - (self.num_states - 1) / 2) / self.sigma_0) ** 2) / 2
         distance = (states[:, None] - states).abs()
-        log_rates = -((distance - 1) ** 2) / self.sigma_r**2 + (log_p - log_p[:, None]).clamp(max=0.0)
+        log_rates = -(((distance - 1) / self.sigma_r) ** 2) + (log_p - log_p[:, None]).clamp(max=0.0)
         rates = log_rates.exp().fill_diagonal_(0.0)
+        if not (bool(torch.isfinite(log_p).all()) and bool(torch.isfinite(rates).all())):
+            raise ValueError(f"sigma_0 = {sigma_0:g} and sigma_r = {sigma_r:g} are too small for {num_states} states")
         self.register_buffer("law", log_p.softmax(0), persistent=False)
         self.register_buffer("rates", rates - torch.diag(rates.sum(1)), persistent=False)
         self.law: Tensor

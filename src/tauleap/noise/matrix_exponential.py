@@ -78,19 +78,20 @@ class MatrixExponential:
         remaining = squarings.long().tolist()
         for _ in range(max(remaining, default=0)):
             again = [i for i, left in enumerate(remaining) if left > 0]
-            out[again] = out[again] @ out[again]
+            squared = out[again] @ out[again]
+            out[again] = squared / squared.sum(-1, keepdim=True)  # or the rounding of the sums doubles with each
             remaining = [left - 1 for left in remaining]
         return out
 
     def _diagonalise(self, generator: Tensor, stationary: Tensor) -> None:
+        if float(stationary.min()) <= 2 * _SMALLEST_BY_EIGENVECTORS or self._fastest == 0:
+            return  # some entry stays small for ever
         root = stationary.sqrt()
         symmetric = root[:, None] * generator / root
         self._eigenvalues, vectors = torch.linalg.eigh((symmetric + symmetric.mT) / 2)
         self._eigenvalues = self._eigenvalues.clamp(max=0.0)
         self._left, self._right = vectors / root[:, None], vectors.mT * root
         # The smallest entry of the symmetrised kernel grows as the chain mixes: bisect for when it is large enough.
-        if float(stationary.min()) <= 2 * _SMALLEST_BY_EIGENVECTORS or self._fastest == 0:
-            return
         low, high = -20.0, 60.0
         for _ in range(20):
             middle = (low + high) / 2

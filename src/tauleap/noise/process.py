@@ -51,7 +51,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def stationary(self) -> Law:
         """The law that the chain forgets everything for: ``stationary R_b = 0``."""
-        return self._derived.get("stationary", lambda: stationary_law(self.generator()))
+        return self._derived.get("stationary", lambda: stationary_law(self._checked_generator()))
 
     def prior(self) -> Law:
         """p_ref, (S,) or (*shape, S): where the reverse chain starts."""
@@ -60,7 +60,7 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def data_states(self) -> Tensor:
         """Which states data may have, bool (S,) or (*shape, S)."""
-        return torch.ones(self.num_states, dtype=torch.bool, device=self.prior().device)
+        return torch.ones(self.num_states, dtype=torch.bool, device=self._buffer_device(torch.device("cpu")))
 
     @property
     def all_states_are_data(self) -> bool:
@@ -145,7 +145,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self) -> DenseKernel:
         """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
-        return self._derived.get("jumps", lambda: DenseKernel(self.generator().clone().fill_diagonal_(0.0)))
+        return self._derived.get("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
 
     def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
         return self.jump_rates().rows(x, dtype)
@@ -183,8 +183,12 @@ class ForwardProcess(nn.Module, ABC):
     def _buffer_device(self, otherwise: torch.device) -> torch.device:
         return next((buffer.device for buffer in self.buffers()), otherwise)
 
+    def _checked_generator(self) -> Tensor:
+        """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong."""
+        return self._derived.get("generator", lambda: _check.generator(self.generator(), self.num_states))
+
     def _matrix_exponential(self) -> MatrixExponential:
-        generator, law = self.generator(), self.stationary()
+        generator, law = self._checked_generator(), self.stationary()
         return MatrixExponential(generator, law if in_detailed_balance(generator, law) else None)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:

@@ -106,7 +106,7 @@ class LogLinear(Schedule):
 
     def rate(self, t: float | Tensor) -> Tensor:
         lost = 1 - _FINAL_ALPHA
-        return lost / (1 - lost * _tensor(t))
+        return lost / (_FINAL_ALPHA + lost * (1 - _tensor(t)))
 
     def total(self, t: float | Tensor) -> Tensor:
         return -torch.log1p(-(1 - _FINAL_ALPHA) * _tensor(t))

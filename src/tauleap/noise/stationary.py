@@ -22,6 +22,8 @@ def stationary_law(generator: Tensor) -> Tensor:
     weights = torch.ones(size, dtype=generator.dtype, device=generator.device)
     for last in range(1, size):
         weights[last] = weights[:last] @ rates[:last, last]
+        if weights[last] > 1:  # a law may span more than float64's range: what underflows is 0
+            weights[: last + 1] /= weights[last].clone()
     out = torch.zeros(len(generator), dtype=generator.dtype, device=generator.device)
     out[recurrent] = weights / weights.sum()
     return out
@@ -44,7 +46,7 @@ def _recurrent_states(generator: Tensor) -> Tensor:
     hubs = (reach > 0).all(dim=0)
     if not bool(hubs.any()):
         raise ValueError(
-            "the generator has several closed classes, so its stationary law is not unique: "
-            "write Dense(generator, schedule, prior=...) with the law to start the reverse chain from"
+            "the generator has several closed classes, so its stationary law is not unique: override stationary(), "
+            "or write Dense(generator, schedule, prior=...), with the law to start the reverse chain from"
         )
     return hubs.nonzero().squeeze(-1)

@@ -80,7 +80,7 @@ class Draw:
         rates = self.exit_rates.reshape(len(x), -1)
         sites = _draw.categorical(rates, self.generator) + torch.arange(len(x), device=x.device) * rates.shape[1]
         sites = sites[self.can_jump]
-        out = x.flatten()
+        out = x.reshape(-1).clone()
         out[sites] = self.reverse.process.draw_jump(x, sites, generator=self.generator)
         return out.reshape(x.shape)
 

@@ -33,16 +33,16 @@ class DenseMixture(Mixture):
         # A few rows at a time: what is made on the way stays in the cache and out of the memory. Where all samples
         # have one kernel, a site is as good as a sample.
         apart = self.per_sample or self.scale.ndim > 0
-        whole = self if apart else DenseMixture(self.x.reshape(-1), self.over, self.onward, self.into, self.scale)
+        whole = self if apart else self._site_by_site()
         rows = logits.reshape(*whole.x.shape, logits.shape[-1])
         out = torch.empty(rows.shape, dtype=rows.dtype)
-        at_once = max(1, _MIXED_ENTRIES // max(1, rows[:1].numel(), self.over.matrix[0].numel() if apart else 0))
+        at_once = max(1, _MIXED_ENTRIES // max(1, rows[:1].numel(), self.over.matrix[:1].numel() if apart else 0))
         for start in range(0, len(rows), at_once):
             part = slice(start, start + at_once)
-            out[part] = whole._at(part)._mixed(Posterior(rows[part]))
+            whole._at(part)._mixed(Posterior(rows[part]), out=out[part])
         return out.reshape(logits.shape)
 
-    def _mixed(self, posterior: Posterior) -> PerState:
+    def _mixed(self, posterior: Posterior, out: Tensor | None = None) -> PerState:
         probs = reachable_probs(self.over, self.x, posterior)
         if self.over.smallest < _SMALLEST_TO_MIX:
             probs = probs.to(torch.float64)
@@ -50,7 +50,16 @@ class DenseMixture(Mixture):
         into = self.into.columns(self.x, onward.dtype)
         if self.scale.ndim or float(self.scale) != 1:
             into.mul_(self._scale(onward.dtype, onward.ndim))
+        if out is not None:
+            return torch.mul(into, onward, out=out)
         return times(into, onward).to(posterior.logits.dtype)
+
+    def _site_by_site(self) -> DenseMixture:
+        """The same with every site as a sample, and the scale, where it saves work, in the matrix."""
+        x, into, scale = self.x.reshape(-1), self.into, self.scale
+        if len(x) > into.matrix.shape[0] and float(scale) != 1:
+            into, scale = DenseKernel(into.matrix * scale), torch.ones_like(scale)
+        return DenseMixture(x, self.over, self.onward, into, scale)
 
     def _at(self, part: slice) -> DenseMixture:
         """The same for some of the samples."""

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 
-_BLOCK_ENTRIES = 2**17
+_BLOCK_ENTRIES = 2**18
 
 
 class Comparison(NamedTuple):
@@ -99,9 +99,10 @@ def block_entries(logits: Tensor) -> int:
 
 
 def blocks(rows: Tensor) -> Iterator[slice]:
-    """``rows`` (n, ...) in blocks of its first axis."""
-    at_once = max(1, block_entries(rows) // max(1, rows[:1].numel()))
-    return (slice(start, min(start + at_once, len(rows))) for start in range(0, len(rows), at_once))
+    """``rows`` (n, ...) in blocks of its first axis, all nearly of a size."""
+    count = max(1, min(len(rows), -(-rows.numel() // block_entries(rows))))
+    size = -(-len(rows) // count)
+    return (slice(start, min(start + size, len(rows))) for start in range(0, len(rows), max(1, size)))
 
 
 class _WithGradient(torch.autograd.Function):

@@ -69,7 +69,7 @@ class ReverseProcess(nn.Module):
     ) -> PerState:
         """s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
         x = self._enter(x, t, observed)
-        return _reversal(self.process, x, t).ratios(posterior or self._guess(x, t, observed, condition))
+        return _reversal(self.process, x, t).ratios(self._told(posterior, x, t, observed, condition))
 
     def rates(
         self,
@@ -82,7 +82,7 @@ class ReverseProcess(nn.Module):
     ) -> PerState:
         """Rhat_t(x, .): reverse rates, 0 at the site's own state and at observed sites."""
         x = self._enter(x, t, observed)
-        rates = _reversal(self.process, x, t).rates(posterior or self._guess(x, t, observed, condition))
+        rates = _reversal(self.process, x, t).rates(self._told(posterior, x, t, observed, condition))
         return rates if observed is None else rates.masked_fill(observed.mask[..., None], 0.0)
 
     def corrector_rates(
@@ -136,7 +136,10 @@ class ReverseProcess(nn.Module):
         departures = self.departures(
             x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
         )
-        return departures.draw(positions(sites, x), generator)
+        chosen = positions(sites, x)
+        if x.device.type == "cpu" and bool((departures.exit_rate.reshape(-1)[chosen] == 0).any()):
+            raise ValueError("sites must be sites that can jump: the exit rate of one of them is 0")
+        return departures.draw(chosen, generator)
 
     def departures(
         self,
@@ -150,7 +153,7 @@ class ReverseProcess(nn.Module):
     ) -> Departures:
         """Both of the above for the same states, with what they have in common worked out once."""
         x = self._enter(x, t, observed)
-        posterior = posterior or self._guess(x, t, observed, condition)
+        posterior = self._told(posterior, x, t, observed, condition)
         found = _reversal(self.process, x, t).departures(posterior)
         if corrector:
             found = Corrected(found, self.process, x, t)
@@ -158,7 +161,7 @@ class ReverseProcess(nn.Module):
 
     def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
         """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state."""
-        self._enter(x0, t, None)
+        self._check_clean(x0, x)
         return self.at(x, t).jumps().known(x0, dtype or torch.get_default_dtype())
 
     def divergence(
@@ -176,8 +179,8 @@ class ReverseProcess(nn.Module):
         With C the conditional rates; 0 at observed sites. Its integral over t is the bound on the likelihood.
         """
         x = self._enter(x, t, observed)
-        self._enter(x0, t, None)
-        posterior = posterior or self._guess(x, t, observed, condition)
+        self._check_clean(x0, x)
+        posterior = self._told(posterior, x, t, observed, condition)
         out = self.at(x, t).jumps().divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
 
@@ -198,7 +201,7 @@ class ReverseProcess(nn.Module):
         At ``s = 0`` this is p(x0 | x). Observed sites stay where they are.
         """
         x = self._enter(x, t, observed)
-        posterior = posterior or self._guess(x, t, observed, condition)
+        posterior = self._told(posterior, x, t, observed, condition)
         out = self._step(x, t, s).mixed(posterior)
         if observed is None:
             return out
@@ -218,8 +221,8 @@ class ReverseProcess(nn.Module):
     ) -> PerSite:
         """KL(q(x_s | x, x0) || p(x_s | x)): how far the step is from the one that knows x0; 0 at observed sites."""
         x = self._enter(x, t, observed)
-        self._enter(x0, t, None)
-        posterior = posterior or self._guess(x, t, observed, condition)
+        self._check_clean(x0, x)
+        posterior = self._told(posterior, x, t, observed, condition)
         out = self._step(x, t, s).divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
 
@@ -276,18 +279,38 @@ class ReverseProcess(nn.Module):
         _check.time(t, x.shape[0])
         if observed is None:
             return x
-        observed.check(x, self.process.num_states)
+        if not isinstance(observed, Observed):
+            raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
+        observed.check(
+            x, self.process.num_states, None if self.process.all_states_are_data else self.process.data_states
+        )
         return observed.fill(x)
 
+    def _check_clean(self, x0: States, x: States) -> None:
+        self.process._check_states(x0, "x0")
+        if x0.shape != x.shape:
+            raise ValueError(f"x0 must have the shape of x, {tuple(x.shape)}, got {tuple(x0.shape)}")
+
     def _guess(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
-        posterior = self.denoiser(x, t, observed=observed, condition=condition)
-        if posterior.logits.shape[-1] != self.process.num_states:
+        return self._told(None, x, t, observed, condition)
+
+    def _told(
+        self, posterior: Posterior | None, x: States, t: Time, observed: Observed | None, condition: Tensor | None
+    ) -> Posterior:
+        """What is known of x0: the posterior that was given, or what the denoiser says; over data states alone."""
+        source = "the denoiser's posterior" if posterior is None else "posterior"
+        if posterior is None:
+            posterior = self.denoiser(x, t, observed=observed, condition=condition)
+        if not isinstance(posterior, Posterior):
+            raise TypeError(f"{source} must be a Posterior, got {type(posterior).__name__}: write Posterior(logits)")
+        if posterior.logits.shape != (*x.shape, self.process.num_states):
             raise ValueError(
-                f"the denoiser speaks of {posterior.logits.shape[-1]} states, the process has {self.process.num_states}"
+                f"{source} must have logits of shape (*x.shape, num_states) = {(*x.shape, self.process.num_states)}, "
+                f"got {tuple(posterior.logits.shape)}"
             )
-        if self.process.all_states_are_data:
+        if self.process.all_states_are_data or posterior.over_data_states:
             return posterior
-        return posterior.restricted(self.process.data_states.to(x.device))
+        return posterior.restricted(self.process.data_states.to(x.device), over_data_states=True)
 
 
 def _reversal(process: ForwardProcess, x: States, t: Time) -> Reversal:

@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tauleap._shapes import PerSite, PerState, States
+from tauleap._shapes import PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel, RankOneKernel
 from tauleap.noise.kernel import along_batch
@@ -22,6 +22,8 @@ from tauleap.reverse.mixture import Mixture
 from tauleap.reverse.rank_one_departures import RankOneDepartures
 from tauleap.reverse.rank_one_mixture import RankOneMixture, Shares
 from tauleap.reverse.reversal import Reversal
+
+_LARGEST_IN_FLOAT32 = 1e30  # a factor beyond it, times a small probability, needs float64
 
 
 class RankOneReversal(Reversal):
@@ -65,11 +67,14 @@ class RankOneReversal(Reversal):
         return own | ~self.fixed[..., None]
 
     def ratios(self, posterior: Posterior) -> PerState:
-        probs, own, others = self._split(posterior)
         inverse = torch.where(self.own_law > 0, 1 / self.own_law, 0.0)
-        moved = along_batch(self.kernel.moved, self.x.ndim)
-        on_law = others * self._as(inverse, probs) + own * self._as(moved / self.arrived, probs)
-        return self._combine(probs, self._as(self.odds * inverse, probs), on_law, at_own_state=1.0)
+        on_law = Shares(own=along_batch(self.kernel.moved, self.x.ndim) / self.arrived, others=inverse)
+        on_probs = self.odds * inverse
+        mixture = RankOneMixture(self.x, self.kernel.law, self.fixed, on_probs, on_law, at_own=None)
+        logits = posterior.logits
+        if on_probs.numel() and float(on_probs.max()) > _LARGEST_IN_FLOAT32:
+            posterior = Posterior(logits.to(torch.float64))
+        return mixture.mixed(posterior).to(logits.dtype).scatter(-1, self.x[..., None], 1.0)
 
     def jumps(self) -> Mixture:
         beta = along_batch(self.beta, self.x.ndim)
@@ -98,23 +103,5 @@ class RankOneReversal(Reversal):
     def departures(self, posterior: Posterior) -> Departures:
         return RankOneDepartures(self.beta, self.kernel, self.x, posterior)
 
-    def _split(self, posterior: Posterior) -> tuple[PerState, PerSite, PerSite]:
-        """p without each site's own state, p of the own state, and the sum of the rest (1 - p(x) would cancel)."""
-        probs, index = posterior.probs, self.x[..., None]
-        own = probs.gather(-1, index).squeeze(-1)
-        probs = probs.scatter(-1, index, 0.0) if probs.requires_grad else probs.scatter_(-1, index, 0.0)
-        others = probs.sum(-1)
-        return probs, own.masked_fill(self.fixed, 1.0), others.masked_fill(self.fixed, 0.0)
-
-    def _combine(self, probs: PerState, on_probs: Tensor, on_law: PerSite, *, at_own_state: float) -> PerState:
-        law = self.kernel.law.to(probs.dtype).to(probs.device)
-        on_probs = on_probs.masked_fill(self.fixed, 0.0)[..., None]
-        if probs.requires_grad:
-            return torch.addcmul(probs * on_probs, on_law[..., None], law).scatter(-1, self.x[..., None], at_own_state)
-        return probs.mul_(on_probs).addcmul_(on_law[..., None], law).scatter_(-1, self.x[..., None], at_own_state)
-
     def _kappa(self) -> Tensor:
         return self.came / self.arrived
-
-    def _as(self, value: Tensor, probs: Tensor) -> Tensor:
-        return value.to(probs.dtype).to(probs.device)

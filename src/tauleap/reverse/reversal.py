@@ -31,10 +31,12 @@ class Reversal(ABC):
 
     @final
     def rates(self, posterior: Posterior) -> PerState:
+        """Rhat."""
         return self.jumps().mixed(posterior)
 
     @abstractmethod
-    def ratios(self, posterior: Posterior) -> PerState: ...
+    def ratios(self, posterior: Posterior) -> PerState:
+        """s_v(x), in the dtype of the logits: in float32 a ratio beyond its range is inf, though no rate is."""
 
     @abstractmethod
     def departures(self, posterior: Posterior) -> Departures:

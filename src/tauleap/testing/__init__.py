@@ -7,7 +7,13 @@
 They need the extra ``tauleap[test]``: pytest, hypothesis, scipy and mpmath. Nothing else in the package imports them.
 """
 
-import pytest
+try:
+    import hypothesis as _hypothesis  # noqa: F401
+    import mpmath as _mpmath  # noqa: F401
+    import pytest
+    import scipy as _scipy  # noqa: F401
+except ImportError as error:
+    raise ImportError(f"{error}: the contract suites need more packages, write pip install 'tauleap[test]'") from error
 
 # Before they are imported, so that a failing assert in them says what it compared.
 pytest.register_assert_rewrite(

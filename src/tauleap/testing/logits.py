@@ -92,6 +92,17 @@ class LogitsContract(ABC):
         )
         assert_close(gradient, expected_gradient, rtol=1e-9, atol=1e-12 * scale)
 
+    def test_at_time_0_the_data_is_known_whatever_the_logits(self) -> None:
+        process = self.make()
+        x = self._states(process)
+        data = process.data_states.expand(*x.shape, -1).gather(-1, x[..., None]).squeeze(-1)
+        logits = torch.randn(*x.shape, process.num_states, generator=torch.Generator().manual_seed(0))
+        reverse = ReverseProcess(process, GivenLogits(logits))
+        own = torch.nn.functional.one_hot(x, process.num_states).to(logits.dtype)
+        assert_close(reverse.posterior(x, 0.0).probs[data], own[data], rtol=0.0, atol=0.0)
+        for rates in (reverse.rates(x, 0.0), reverse.exit_rate(x, 0.0)):
+            assert_close(rates, torch.zeros_like(rates), rtol=0.0, atol=0.0)
+
     def test_gradients_agree_with_differences(self) -> None:
         process = self.make()
         x = self._states(process)

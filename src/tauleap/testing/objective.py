@@ -82,7 +82,7 @@ def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor |
 
 
 def at_paths(
-    objective: Objective, reverse: ReverseProcess, path: Path, t: float, *, observed: Observed | None = None
+    objective: Objective, reverse: ReverseProcess, path: Path, t: Time, *, observed: Observed | None = None
 ) -> Tensor:
     """The value of ``objective`` on every path, as if the noise had been drawn so; x at the earliest time is x too."""
     draw = Draw(

@@ -36,7 +36,7 @@ _NEGLIGIBLE = 1e-15
 _PAIRS_AT_ONCE = 2**14
 
 
-def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> Tensor:
+def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor) -> Tensor:
     """``law`` (S,)*D at the first time of the grid, pushed to the last."""
     for t, s in pairwise(float(t) for t in grid):
         law = pushed(sampler, reverse, law, t, s)
@@ -168,7 +168,7 @@ def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: 
 
 @pushed.register
 def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
-    """The time of the first jump is integrated over by Gauss's rule with 8 points."""
+    """The time of the first jump is integrated over by Gauss's rule with 5 points."""
     process, x, weights = reverse.process, _states(law), law.reshape(-1)
     posterior = reverse.carried(reverse.posterior(x, (t + s) / 2), x, (t + s) / 2, x, t)
     leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
@@ -180,7 +180,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
         return (moved * torch.where(posterior.probs > 0, posterior.probs * ratio, 0.0).sum(-1)).prod(-1)
 
     out = (weights * stays(s)).reshape(law.shape)
-    nodes, shares = np.polynomial.legendre.leggauss(8)
+    nodes, shares = np.polynomial.legendre.leggauss(5)
     for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
         u = s + (t - s) * (node + 1) / 2
         rates = reverse.rates(x, u, posterior=reverse.carried(posterior, x, t, x, u))

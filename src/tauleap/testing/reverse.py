@@ -40,6 +40,7 @@ class Case:
         self.reverse = ReverseProcess(process, ExactDenoiser(law, process))
         self.joint = joint_states(process.num_states, self.sites)
         self.states = self.joint.reshape(-1, *shape)
+        self.data = process.data_states.expand(*self.states.shape, -1).reshape(*self.joint.shape, -1)
 
     def marginal(self, t: float) -> Tensor:
         """q_t, (S,)*D."""
@@ -174,6 +175,7 @@ class ReverseContract(LogitsContract):
         for case in self.cases():
             reverse, x, size = case.reverse, case.states, case.process.num_states
             mask = torch.rand(case.joint.shape, generator=torch.Generator().manual_seed(case.sites)) < 0.4
+            mask &= case.data.gather(-1, case.joint[..., None]).squeeze(-1)
             observed = Observed(mask.reshape(x.shape), x)
             known = torch.nn.functional.one_hot(case.joint, size).to(torch.float64)
             expected, total = posterior_marginals(case.law, torch.where(mask[..., None], known, case.likelihood(t)))

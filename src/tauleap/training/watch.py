@@ -18,55 +18,63 @@ from tauleap.training.engine import Engine
 from tauleap.training.ranks import in_blocks
 from tauleap.training.seeds import seed_of
 
-_ROWS = 128
 _TIMES = 4  # of each held-out row
 _STEPS = 100
+_MOST_ROWS, _MOST_ENTRIES = 1024, 2**24
 
 
 def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
     """Bits/dim of the first rows of ``data``, as many as the settings say, under the model as it is."""
     rows = min(engine.settings.validation_rows, len(data))
+    blocks, size = _blocks(engine, rows)
 
     def block(number: int) -> Tensor:
-        index = torch.arange(number * _ROWS, min((number + 1) * _ROWS, rows))
+        index = torch.arange(number * size, min((number + 1) * size, rows))
         generator = _generator(engine, "validation", step, number)
         batch = engine.batch(data, index, generator)
         estimate = bits_per_dim(
             engine.model.reverse,
             batch.x0,
             samples=_TIMES,
-            batch_size=_ROWS,
+            batch_size=size,
             per_datapoint=True,
             observed=batch.observed,
             missing=batch.missing,
             condition=batch.condition,
             generator=generator,
         )
-        out = torch.full((_ROWS,), math.nan, dtype=torch.float64, device=engine.fabric.device)
+        out = torch.full((size,), math.nan, dtype=torch.float64, device=engine.fabric.device)
         out[: len(index)] = estimate.value
         return out
 
-    return Estimate.of_mean(in_blocks(engine.fabric, math.ceil(rows / _ROWS), block).flatten()[:rows])
+    return Estimate.of_mean(in_blocks(engine.fabric, blocks, block).flatten()[:rows])
 
 
 def draw_samples(engine: Engine, step: int) -> Tensor:
     """As many as the settings say, from tau-leaping with 100 steps."""
     number = engine.settings.samples
-    blocks = math.ceil(number / _ROWS)
+    blocks, size = _blocks(engine, number)
 
     def block(at: int) -> Tensor:
         drawn = sample(
             engine.model.reverse,
             TauLeaping(),
-            (blocks * _ROWS, *engine.data.shape),
+            (blocks * size, *engine.data.shape),
             grid=uniform_grid(_STEPS),
-            batch_size=_ROWS,
+            batch_size=size,
             blocks=[at],
             generator=_generator(engine, "samples", step),
         )
         return drawn.x0
 
     return in_blocks(engine.fabric, blocks, block).flatten(0, 1)[:number].cpu()
+
+
+def _blocks(engine: Engine, number: int) -> tuple[int, int]:
+    """How many blocks, and of what size, so that what the network says of one fits into memory."""
+    entries = math.prod(engine.data.shape) * engine.model.num_states
+    blocks = math.ceil(number / max(1, min(_MOST_ROWS, _MOST_ENTRIES // entries)))
+    return blocks, math.ceil(number / blocks)
 
 
 def _generator(engine: Engine, *words: int | str) -> torch.Generator:

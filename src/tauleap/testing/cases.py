@@ -1,0 +1,75 @@
+"""Small reverse processes with the exact posterior, for tests and diagnostics of samplers."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tauleap.denoise import ExactDenoiser
+from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, Gaussian, Uniform
+from tauleap.reverse import ReverseProcess
+from tauleap.testing.laws import random_law
+
+
+def process(name: str, num_states: int = 3) -> ForwardProcess:
+    """One of the paper's four kinds of noise, with ``num_states`` data states."""
+    if name == "uniform":
+        return Uniform(num_states, Constant(2.0 / num_states))
+    if name == "absorbing":
+        return Absorbing(num_states + 1, Constant(3.0))
+    if name == "birth/death":
+        return BirthDeath(num_states, Constant(3.0))
+    if name == "Gaussian":
+        return Gaussian(num_states, Constant(2.0), sigma_0=num_states / 2.5, sigma_r=1.0)
+    raise ValueError(f"there is no case {name!r}")
+
+
+NAMES = ("uniform", "absorbing", "birth/death", "Gaussian")
+
+
+def correlated(name: str, sites: int, num_states: int = 3, seed: int = 1) -> tuple[ReverseProcess, Tensor]:
+    """A reverse process and the law of its data, (S,)*D, in which the sites depend on each other."""
+    forward = process(name, num_states)
+    law = random_law(forward.data_states.expand(sites, -1), seed)
+    return ReverseProcess(forward, ExactDenoiser(law, forward)), law
+
+
+def smooth(name: str, sites: int, num_states: int = 6) -> tuple[ReverseProcess, Tensor]:
+    """The same with a law that changes little from state to state."""
+    forward = process(name, num_states)
+    place = torch.linspace(-1.0, 1.0, num_states, dtype=torch.float64)
+    axes = torch.meshgrid(*[place] * sites, indexing="ij")
+    total = torch.stack(axes).sum(0)
+    law = torch.exp(-0.7 * sum(axis**2 for axis in axes) + 0.3 * axes[0] + 0.2 * (total**2))
+    law = law / law.sum()
+    return ReverseProcess(forward, ExactDenoiser(law, forward)), law
+
+
+def draws(law: Tensor, number: int, generator: torch.Generator) -> Tensor:
+    """Joint states (number, D) from ``law`` (S,)*D."""
+    drawn = torch.multinomial(law.reshape(-1), number, replacement=True, generator=generator)
+    return torch.stack([drawn // law.shape[0] ** place % law.shape[0] for place in reversed(range(law.ndim))], dim=-1)
+
+
+def counts(x: Tensor, law: Tensor) -> Tensor:
+    """How often each joint state comes among x (n, D): as long as the flattened law."""
+    places = law.shape[0] ** torch.arange(law.ndim - 1, -1, -1)
+    return torch.bincount((x.flatten(1) * places).sum(1), minlength=law.numel())
+
+
+def total_variation(one: Tensor, other: Tensor) -> float:
+    return 0.5 * (one - other).abs().sum().item()
+
+
+def hellinger(one: Tensor, other: Tensor) -> float:
+    """sqrt(1 - sum sqrt(p q)), in [0, 1]."""
+    return math.sqrt(max(0.0, 1 - (one * other).sqrt().sum().item()))
+
+
+def slope(sizes: list[float], errors: list[float]) -> float:
+    """The power with which the errors fall, by regression of log error on log size."""
+    x, y = torch.tensor(sizes, dtype=torch.float64).log(), torch.tensor(errors, dtype=torch.float64).log()
+    x, y = x - x.mean(), y - y.mean()
+    return float((x * y).sum() / (x * x).sum())

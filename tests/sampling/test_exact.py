@@ -1,0 +1,77 @@
+"""Exact samplers give the data's law: chi-square on 1e5 draws, fixed seed, level 1e-3."""
+
+import pytest
+import torch
+
+from tauleap.noise import Absorbing
+from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, hold, sample
+from tauleap.testing.cases import NAMES, correlated, counts, draws
+from tauleap.testing.laws import assert_drawn_from
+from tauleap.testing.pushed import marginal, run
+
+LEVEL = 1e-3
+DRAWS = 100_000
+
+
+def exact_samplers(name: str) -> list[Sampler]:
+    return [Uniformization(), FirstHitting()] if name == "absorbing" else [Uniformization()]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sites", [1, 2, 3])
+def test_the_law_of_the_data(name: str, sites: int, generator: torch.Generator) -> None:
+    """Down to t = 0.0005, where the noise that is left is far below what 1e5 draws can show."""
+    reverse, law = correlated(name, sites)
+    for sampler in exact_samplers(name):
+        start = reverse.process.noise(draws(law, DRAWS, generator), 1.0, generator=generator)
+        found = sample(reverse, sampler, start.shape, grid=[1.0, 5e-4], start=start, final="mode", generator=generator)
+        assert_drawn_from(counts(found.x0, law), law.reshape(-1), LEVEL)
+
+
+def test_first_hitting_reaches_time_0(generator: torch.Generator) -> None:
+    """No final step is needed: at time 0 every site is filled, after as many evaluations as there were masks."""
+    reverse, law = correlated("absorbing", sites=3)
+    assert isinstance(reverse.process, Absorbing)
+    start = torch.full((DRAWS, 3), reverse.process.mask)
+    found = sample(
+        reverse, FirstHitting(), start.shape, grid=[1.0, 0.0], start=start, final="none", generator=generator
+    )
+    assert found.info.evaluations == 3
+    assert_drawn_from(counts(found.x0, law), law.reshape(-1), LEVEL)
+
+
+def test_next_reaction_has_the_law_of_its_rule(generator: torch.Generator) -> None:
+    """With a coarse step, whose error is there: the law pushed through the same rule, and not q."""
+    reverse, law = correlated("uniform", sites=2)
+    sampler, times = NextReaction(step=0.3), [1.0, 0.1]
+    start = reverse.process.noise(draws(law, 20_000, generator), 1.0, generator=generator)
+    found = sample(reverse, sampler, start.shape, grid=times, start=start, final="none", generator=generator)
+    expected = run(sampler, reverse, marginal(reverse, law, 1.0), times)
+    assert_drawn_from(counts(found.x0, expected), expected.reshape(-1), LEVEL)
+    with pytest.raises(AssertionError, match="chi-square"):
+        assert_drawn_from(counts(found.x0, expected), marginal(reverse, law, 0.1).reshape(-1), LEVEL)
+
+
+def test_the_grid_does_not_change_the_law_of_an_exact_sampler(generator: torch.Generator) -> None:
+    reverse, law = correlated("Gaussian", sites=2)
+    start = reverse.process.noise(draws(law, 20_000, generator), 1.0, generator=generator)
+    grid = [1.0, 0.9, 0.5, 0.3, 0.1]
+    found = sample(reverse, Uniformization(), start.shape, grid=grid, start=start, final="none", generator=generator)
+    expected = marginal(reverse, law, 0.1)
+    assert_drawn_from(counts(found.x0, expected), expected.reshape(-1), LEVEL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_a_fixed_time_gillespies_algorithm_keeps_the_marginal(name: str, generator: torch.Generator) -> None:
+    reverse, law = correlated(name, sites=2)
+    kept = marginal(reverse, law, 0.4)
+    x = draws(kept, 20_000, generator)
+    after, info = hold(reverse, x, 0.4, steps=10, step=0.05, exact=True, generator=generator)
+    assert info.jumps > 0.2
+    assert float(info.evaluations) == pytest.approx(2 * float(info.jumps) + 1, rel=1e-3)
+    assert_drawn_from(counts(after, kept), kept.reshape(-1), LEVEL)
+    from_one_state, _ = hold(
+        reverse, x[:1].expand(20_000, -1), 0.4, steps=60, step=0.05, exact=True, generator=generator
+    )
+    if name != "absorbing":  # it takes longest there to forget where it began
+        assert_drawn_from(counts(from_one_state, kept), kept.reshape(-1), LEVEL)

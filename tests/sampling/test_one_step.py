@@ -1,0 +1,119 @@
+"""Algorithm 1 as written, with a Poisson variable for every state, and the fast leap are one and the same law."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from tauleap.denoise import ExactDenoiser
+from tauleap.noise import Constant, Dense
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import TauLeaping
+from tauleap.sampling.tau_leaping import MultipleJumps
+from tauleap.testing.cases import counts
+from tauleap.testing.laws import assert_drawn_from, random_law
+from tauleap.testing.pushed import leap_laws, push_sites
+
+TREATMENTS: tuple[MultipleJumps, ...] = ("add", "reject", "last")
+LEVEL = 1e-3
+MOST = 40
+
+
+def by_a_poisson_variable_for_every_state(rates: Tensor, x: int, tau: float, how: MultipleJumps) -> Tensor:
+    """One site: the sum over all vectors (P_v) up to ``MOST`` jumps."""
+    size = len(rates)
+    out = torch.zeros(size, dtype=torch.float64)
+    others = [v for v in range(size) if v != x]
+    for jumps in itertools.product(range(MOST), repeat=len(others)):
+        chance = math.prod(
+            math.exp(-tau * float(rates[v])) * (tau * float(rates[v])) ** n / math.factorial(n)
+            for v, n in zip(others, jumps, strict=True)
+        )
+        total = sum(jumps)
+        if how == "add":
+            moved = x + sum(n * (v - x) for v, n in zip(others, jumps, strict=True))
+            out[min(max(moved, 0), size - 1)] += chance
+        elif total == 0 or (how == "reject" and total > 1):
+            out[x] += chance
+        else:  # in what order the jumps came is a matter of chance: each of them is as likely the last
+            for v, n in zip(others, jumps, strict=True):
+                out[v] += chance * n / total
+    return out
+
+
+def by_their_number_and_destinations(rates: Tensor, x: int, tau: float, how: MultipleJumps) -> Tensor:
+    """One site: N from a Poisson law, then N destinations in turn."""
+    size, exit_rate = len(rates), float(rates.sum())
+    out, law = torch.zeros(size, dtype=torch.float64), {x: 1.0}
+    for n in range(3 * MOST):
+        chance = math.exp(-tau * exit_rate + n * math.log(tau * exit_rate) - math.lgamma(n + 1))
+        if how == "add":
+            for place, weight in law.items():
+                out[min(max(place, 0), size - 1)] += chance * weight
+            after: dict[int, float] = {}
+            for place, weight in law.items():
+                for v in range(size):
+                    if rates[v] > 0:
+                        to = place + v - x
+                        after[to] = after.get(to, 0.0) + weight * float(rates[v]) / exit_rate
+            law = after
+        elif n == 0 or (how == "reject" and n > 1):
+            out[x] += chance
+        else:
+            out += chance * rates / exit_rate
+    return out
+
+
+@pytest.mark.parametrize("how", TREATMENTS)
+@pytest.mark.parametrize("x", [0, 1, 2])
+@pytest.mark.parametrize("tau", [0.05, 1.5])
+def test_the_two_forms_have_the_same_law(how: MultipleJumps, x: int, tau: float) -> None:
+    rates = torch.tensor([0.7, 1.9, 0.4], dtype=torch.float64)
+    rates[x] = 0.0
+    plain = by_a_poisson_variable_for_every_state(rates, x, tau, how)
+    assert plain.sum().item() == pytest.approx(1.0, abs=1e-13)
+    torch.testing.assert_close(by_their_number_and_destinations(rates, x, tau, how), plain, rtol=0.0, atol=1e-13)
+    closed = leap_laws(rates[None, None], torch.tensor([[x]]), tau, how)[0, 0]
+    torch.testing.assert_close(closed, plain, rtol=0.0, atol=1e-13)
+
+
+@pytest.fixture(scope="module")
+def busy() -> ReverseProcess:
+    """An ordinal process of four states whose rates are such that several jumps come together often."""
+    rates = torch.rand(4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)) + 0.5
+    process = Dense(rates - torch.diag(rates.sum(1)), Constant(1.5), ordinal=True)
+    return ReverseProcess(process, ExactDenoiser(random_law(process.data_states.expand(2, -1), 0), process))
+
+
+@pytest.mark.parametrize("how", TREATMENTS)
+def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator: torch.Generator) -> None:
+    """Two sites at once: chi-square on 1e5 draws, level 1e-3."""
+    t, s = 0.9, 0.5
+    x = torch.tensor([[1, 2]])
+    law = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(busy.rates(x, t), x, t - s, how))
+    drawn, _ = TauLeaping(how).step(busy, x.expand(100_000, -1).contiguous(), t, s, generator=generator)
+    assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
+
+
+def test_jumps_are_rejected_and_counted(busy: ReverseProcess, generator: torch.Generator) -> None:
+    t, s, n = 0.9, 0.5, 50_000
+    x = torch.tensor([[1, 2]]).expand(n, -1).contiguous()
+    exits = (t - s) * busy.exit_rate(x[:1], t)[0]
+    _, rejecting = TauLeaping("reject").step(busy, x, t, s, generator=generator)
+    _, taking = TauLeaping("last").step(busy, x, t, s, generator=generator)
+    _, adding = TauLeaping("add").step(busy, x, t, s, generator=generator)
+    twice = (1 - torch.exp(-exits) * (1 + exits)).mean().item()
+    once = (1 - torch.exp(-exits)).mean().item()
+    spread = 4 * 0.5 / math.sqrt(2 * n)
+    assert 0.1 < twice < 0.9
+    assert rejecting.rejected.item() == pytest.approx(twice, abs=spread)
+    assert rejecting.jumps.item() == pytest.approx(exits.mean().item(), abs=4 * math.sqrt(exits.max().item() / (2 * n)))
+    assert rejecting.jumped.item() == pytest.approx((exits * torch.exp(-exits)).mean().item(), abs=spread)
+    assert taking.rejected.item() == 0
+    assert taking.jumped.item() == pytest.approx(once, abs=spread)
+    assert rejecting.jumped < 0.75 * taking.jumped, "rejection must make a difference here"
+    assert adding.rejected.item() == 0
+    assert adding.clamped.item() > 0.05
+    assert rejecting.clamped.item() == taking.clamped.item() == 0

@@ -1,0 +1,126 @@
+"""How the error falls with the step: whole laws pushed through the steps, nothing drawn (``testing.pushed``).
+
+The start is q_1, there is no final step, and the target is q at the last time of the grid.
+"""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import (
+    Ancestral,
+    Extrapolated,
+    FirstJump,
+    NextReaction,
+    Sampler,
+    TauLeaping,
+    Trapezoidal,
+    uniform_grid,
+)
+from tauleap.testing.cases import NAMES, correlated, slope, smooth, total_variation
+from tauleap.testing.pushed import marginal, push_corrector, run
+
+END = 0.1
+
+
+def error(sampler: Sampler, case: tuple[ReverseProcess, Tensor], steps: int) -> float:
+    reverse, law = case
+    found = run(sampler, reverse, marginal(reverse, law, 1.0), uniform_grid(steps, end=END))
+    assert found.sum().item() == pytest.approx(1.0, abs=1e-9)
+    return total_variation(found, marginal(reverse, law, END))
+
+
+def order(sampler: Sampler, case: tuple[ReverseProcess, Tensor], steps: tuple[int, ...]) -> float:
+    return slope([1 / n for n in steps], [error(sampler, case, n) for n in steps])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("how", ["add", "reject", "last"])
+def test_tau_leaping_is_of_order_1(name: str, how: str) -> None:
+    case = correlated(name, sites=2)
+    if how == "add" and not case[0].process.ordinal:
+        return
+    assert order(TauLeaping(how), case, (24, 48, 96)) >= 0.9  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sites", [2, 3])
+def test_ancestral_is_of_order_1(name: str, sites: int) -> None:
+    case = correlated(name, sites)
+    assert order(Ancestral(), case, (12, 24, 48)) >= 0.9
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("sampler", [Ancestral(), Ancestral(look_ahead=0.5), Extrapolated()])
+def test_one_site_is_sampled_exactly_by_ancestral_steps(name: str, sampler: Sampler) -> None:
+    for steps in (1, 3, 10):
+        assert error(sampler, correlated(name, sites=1, num_states=5), steps) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["uniform", "birth/death", "Gaussian"])
+def test_looking_ahead_halves_the_error_of_ancestral_steps(name: str) -> None:
+    case = correlated(name, sites=2)
+    assert error(Ancestral(look_ahead=0.5), case, 32) < 0.65 * error(Ancestral(), case, 32)
+
+
+@pytest.mark.parametrize("theta", [0.4, 0.5])
+def test_trapezoidal_is_of_order_2_for_a_smooth_law(theta: float) -> None:
+    assert order(Trapezoidal(theta), smooth("birth/death", sites=1), (16, 32, 64)) >= 1.8
+
+
+@pytest.mark.parametrize("name", ["uniform", "absorbing"])
+def test_trapezoidal_has_at_most_a_fifth_of_the_error_of_tau_leaping(name: str) -> None:
+    """At 128 evaluations, also where the positive part costs it its order."""
+    case = correlated(name, sites=2)
+    assert error(Trapezoidal(), case, 64) <= error(TauLeaping("last"), case, 128) / 5
+
+
+@pytest.mark.parametrize(("name", "sites"), [("uniform", 2), ("absorbing", 3)])
+def test_first_jump_is_of_order_2_where_trapezoidal_is_not(name: str, sites: int) -> None:
+    case = correlated(name, sites)
+    assert order(FirstJump(), case, (6, 12, 24)) >= 1.8
+    assert error(FirstJump(), case, 24) < 0.5 * error(Trapezoidal(), case, 24)
+
+
+def test_first_jump_is_exact_for_two_masked_sites() -> None:
+    assert error(FirstJump(), correlated("absorbing", sites=2), 6) < 1e-9  # that of the integral over its time
+
+
+def test_extrapolated_is_of_order_2_for_a_smooth_law() -> None:
+    assert order(Extrapolated(), smooth("birth/death", sites=2, num_states=5), (8, 16, 32)) >= 1.8
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_next_reaction_is_of_order_2_in_its_own_step(name: str) -> None:
+    reverse, law = correlated(name, sites=2)
+    start, target = marginal(reverse, law, 1.0), marginal(reverse, law, END)
+    steps = [0.1, 0.05, 0.025]
+    errors = [total_variation(run(NextReaction(step), reverse, start, [1.0, END]), target) for step in steps]
+    assert slope(steps, errors) >= 1.8
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("how", ["add", "reject", "last"])
+def test_a_corrector_leap_keeps_the_marginal_to_order_2(name: str, how: str) -> None:
+    """R + Rhat has q_t as its stationary law, so that what a leap of length tau does to it is O(tau^2)."""
+    reverse, law = correlated(name, sites=2)
+    if how == "add" and not reverse.process.ordinal:
+        return
+    for t in (0.1, 0.6):
+        taus, kept = [0.02, 0.01, 0.005, 0.0025], marginal(reverse, law, t)
+        errors = [total_variation(push_corrector(reverse, kept, t, tau, how), kept) for tau in taus]  # pyright: ignore[reportArgumentType]
+        assert slope(taus, errors) >= 1.8
+
+
+def test_a_corrector_brings_the_law_closer_to_the_marginal() -> None:
+    reverse, law = correlated("uniform", sites=2)
+    kept, far = marginal(reverse, law, 0.3), torch.full_like(law, 1 / law.numel())
+    distances = [total_variation(far, kept)]
+    for _ in range(20):
+        far = push_corrector(reverse, far, 0.3, 0.02)
+        distances.append(total_variation(far, kept))
+    assert distances[-1] < 0.7 * distances[0]
+    assert all(later < sooner for sooner, later in itertools.pairwise(distances))
