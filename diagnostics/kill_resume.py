@@ -37,7 +37,7 @@ class Kill:
 
 
 def command(out: Path, steps: int) -> list[str]:
-    flags = ["--steps", str(steps), "--checkpoint-every", "5", "--out", str(out), "--accelerator", "cpu"]
+    flags = ["--steps", str(steps), "--checkpoint-every", "1", "--out", str(out), "--accelerator", "cpu"]
     return [
         sys.executable,
         "-c",

@@ -69,15 +69,20 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
         if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
             wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
             raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
-        value = t.detach()
-        if value.device.type == "mps":  # no float64 there
-            value = value.cpu()
-        value = value.to(torch.float64)
-    else:
-        value = torch.tensor(float(t), dtype=torch.float64)
-    if value.device.type == "cpu" and not bool(((value >= 0) & (value <= 1)).all()):
-        raise ValueError(f"{name} must lie in [0, 1], got {t if value.ndim == 0 else value.tolist()}")
+    value = as_time(t)
+    if value.device.type == "cpu" and value.numel() > 0:
+        low, high = torch.aminmax(value)
+        if not (float(low) >= 0 and float(high) <= 1):  # nan is neither
+            raise ValueError(f"{name} must lie in [0, 1], got {t if value.ndim == 0 else value.tolist()}")
     return value
+
+
+def as_time(t: float | Tensor) -> Tensor:
+    """A time that has been checked, as float64; on the CPU where its device has none."""
+    if not isinstance(t, Tensor):
+        return torch.tensor(float(t), dtype=torch.float64)
+    value = t.detach()
+    return (value.cpu() if value.device.type == "mps" else value).to(torch.float64)
 
 
 def law(name: str, value: object, *, least_states: int = 2) -> Tensor:

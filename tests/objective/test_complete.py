@@ -88,6 +88,7 @@ def expected_bounds(reverse: ReverseProcess, x0: Tensor, count: int, known: Tens
     return total + torch.where(known, 0.0, prior_divergence(process, x0)).sum(-1)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", mixed_processes(3, 1))
 @pytest.mark.parametrize(("sites", "size", "tolerance"), [(1, 4, 1e-6), (1, 6, 1e-6), (2, 5, 1e-4), (3, 3, 1e-4)])
 def test_is_the_likelihood_state_by_state(name: str, sites: int, size: int, tolerance: float) -> None:
@@ -99,6 +100,7 @@ def test_is_the_likelihood_state_by_state(name: str, sites: int, size: int, tole
     assert_close(found, -law[law > 0].log(), rtol=0, atol=tolerance)
 
 
+@pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", mixed_processes(3, 1))
 def test_is_the_conditional_likelihood_where_sites_are_observed(name: str) -> None:
     """Appendix C.2: -log p(the rest | what is observed)."""

@@ -12,12 +12,14 @@ from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law
 from tauleap.testing.objective import Path, TableDenoiser, at_paths, every_path
 
+pytestmark = pytest.mark.usefixtures("unchecked")
+
 SIZE, SITES, TIME = 3, 2, 0.5
 PROCESSES = {
     "uniform": Uniform(SIZE, Constant(0.7)),
     "absorbing": Absorbing(SIZE + 1, LogLinear()),
     "rank one": RankOne(torch.tensor([0.6, 0.3, 0.1]), LogLinear()),
-    "birth/death": BirthDeath(SIZE + 1, Constant(1.0)),
+    "birth/death": BirthDeath(SIZE, Constant(1.0)),
     "gaussian": Gaussian(SIZE, Constant(0.8), sigma_0=0.8, sigma_r=1.0),
     "cycle": Dense(cycle(SIZE), Constant(1.0)),
 }
@@ -26,7 +28,6 @@ OBJECTIVES = {
     "PaperElbo, 2 passes": PaperElbo(passes=2),
     "CrossEntropy": CrossEntropy(),
     "DiscreteTimeElbo": DiscreteTimeElbo(4),
-    "PaperElbo, 2 passes, + CrossEntropy": PaperElbo(passes=2) + 0.1 * CrossEntropy(),
 }
 
 
@@ -46,12 +47,7 @@ def descend(objective: Objective, reverse: ReverseProcess, law: Tensor) -> None:
         path = Path(weight, rows[:, :SITES], rows[:, SITES:], rows[:, SITES:])
     table = reverse.denoiser.table
     optimizer = torch.optim.LBFGS(
-        [table],
-        max_iter=400,
-        history_size=40,
-        tolerance_grad=1e-11,
-        tolerance_change=1e-16,
-        line_search_fn="strong_wolfe",
+        [table], max_iter=300, history_size=50, tolerance_grad=1e-8, tolerance_change=0, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
@@ -67,7 +63,7 @@ def worst_rate(reverse: ReverseProcess, law: Tensor) -> float:
     """How far a rate is off, in terms of the largest rate."""
     states = joint_states(reverse.process.num_states, SITES)
     exact = ReverseProcess(reverse.process, ExactDenoiser(law, reverse.process)).rates(states, TIME)
-    return float((reverse.rates(states, TIME) - exact).abs().max() / exact.max())
+    return float((reverse.rates(states, TIME).detach() - exact).abs().max() / exact.max())
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -130,6 +130,7 @@ def test_two_passes_have_the_gradient_of_the_complete_bound(name: str, observed:
         assert (one_pass - complete).abs().max() > 1e-3  # L_eCT has another gradient: one jump too many
 
 
+@pytest.mark.usefixtures("unchecked")
 def test_gradients_agree_by_monte_carlo() -> None:
     """Drawn noise and times: within 4 standard errors in every entry, of both gradients together."""
     process = PROCESSES["uniform"]

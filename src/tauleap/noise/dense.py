@@ -16,6 +16,7 @@ class Dense(ForwardProcess):
     The stationary law is found from it; where it is not unique, ``prior`` says where the reverse chain starts. Say
     ``ordinal=True`` where neighbouring states are alike.
 
+    >>> import torch
     >>> from tauleap.noise import Constant
     >>> cycle = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [1.0, 0.0, -1.0]])
     >>> Dense(cycle, Constant(2.0)).prior()

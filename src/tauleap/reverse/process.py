@@ -314,7 +314,7 @@ class ReverseProcess(nn.Module):
 
 
 def _reversal(process: ForwardProcess, x: States, t: Time) -> Reversal:
-    time = _check.time(t)
+    time = _check.as_time(t)
     beta = process.schedule.rate(time)
     if isinstance(process, RankOneProcess):
         return RankOneReversal(process.speed * beta, process.kernel_after(process.schedule.total(time)), x)

@@ -147,7 +147,8 @@ def _gillespie(
         here = out[going]
         given, asked = some(observed, condition, going)
         posterior = reverse.posterior(here, t, observed=given, condition=asked)
-        exits = reverse.exit_rate(here, t, observed=given, posterior=posterior, corrector=True)
+        departures = reverse.departures(here, t, observed=given, posterior=posterior, corrector=True)
+        exits = departures.exit_rate
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
         left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)
@@ -155,10 +156,7 @@ def _gillespie(
         if not len(rows):
             break
         sites = _draw.categorical(rates[rows], generator)
-        chosen = rows * rates.shape[1] + sites
-        to = reverse.draw_destination(
-            here, t, chosen, observed=given, posterior=posterior, corrector=True, generator=generator
-        )
+        to = departures.draw(rows * rates.shape[1] + sites, generator)
         going = going[rows]
         out.flatten(1)[going, sites] = to
         jumps.flatten(1)[going, sites] += 1

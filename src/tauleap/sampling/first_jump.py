@@ -62,10 +62,11 @@ class FirstJump(Sampler):
         here, times = x[going], times[going]
         given, asked = some(observed, condition, going)
         posterior = reverse.carried(type(posterior)(posterior.logits[going]), here, t, here, times)
-        exits = reverse.exit_rate(here, times, observed=given, posterior=posterior).flatten(1)
+        departures = reverse.departures(here, times, observed=given, posterior=posterior)
+        exits = departures.exit_rate.flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
-        to = reverse.draw_destination(here, times, chosen, observed=given, posterior=posterior, generator=generator)
+        to = departures.draw(chosen, generator)
         here = here.reshape(-1).index_copy(0, chosen, to).reshape(here.shape)
 
         middle = (times + s) / 2

@@ -58,7 +58,8 @@ class NextReaction(Sampler):
                 here = out[going]
                 given, asked = some(observed, condition, going)
                 posterior = reverse.posterior(here, middle, observed=given, condition=asked)
-                exits = reverse.exit_rate(here, middle, observed=given, posterior=posterior)
+                departures = reverse.departures(here, middle, observed=given, posterior=posterior)
+                exits = departures.exit_rate
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)
                 wait, site = torch.where(rates > 0, clock / rates, torch.inf).min(1)
@@ -69,14 +70,7 @@ class NextReaction(Sampler):
                 sites = site[rows]
                 clock[rows, sites] = _exponential(rows.shape, x.device, generator)
                 clocks[going] = clock.reshape(here.shape)
-                to = reverse.draw_destination(
-                    here,
-                    middle,
-                    rows * rates.shape[1] + sites,
-                    observed=given,
-                    posterior=posterior,
-                    generator=generator,
-                )
+                to = departures.draw(rows * rates.shape[1] + sites, generator)
                 left[going] -= elapsed
                 going = going[rows]
                 out.flatten(1)[going, sites] = to

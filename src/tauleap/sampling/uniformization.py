@@ -56,8 +56,10 @@ class Uniformization(Sampler):
             here, c = out[going], clock[going]
             given, asked = some(observed, condition, going)
             times = schedule.inverse_total(c).clamp(s, t)
+            kernel = reverse.process.kernel(times)  # held as long as it is needed, so that it is made once
             posterior = reverse.posterior(here, times, observed=given, condition=asked)
-            exits = reverse.exit_rate(here, times, observed=given, posterior=posterior).flatten(1)
+            departures = reverse.departures(here, times, observed=given, posterior=posterior)
+            exits = departures.exit_rate.flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)
@@ -65,14 +67,8 @@ class Uniformization(Sampler):
             chance = exits[rows, sites] / (limits[rows, sites] * schedule.rate(times))
             jumping = (_draw.uniforms(chance.shape, x.device, generator) < chance).nonzero().squeeze(-1)
             which = sites[jumping]
-            to = reverse.draw_destination(
-                here,
-                times,
-                jumping * limits.shape[1] + which,
-                observed=given,
-                posterior=posterior,
-                generator=generator,
-            )
+            to = departures.draw(jumping * limits.shape[1] + which, generator)
+            del kernel
             out.flatten(1)[going[jumping], which] = to
             jumps.flatten(1)[going[jumping], which] += 1
         info = StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed, jumps=jumps)

@@ -1,0 +1,108 @@
+"""Destinations have the law of the rates on every way that they are drawn, and exit rates are the sums."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from tauleap.denoise import Posterior
+from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, RankOne, Uniform
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.reverse import dense_departures as dense
+from tauleap.testing import GivenLogits
+from tauleap.testing.laws import assert_drawn_from, count
+
+LEVEL = 1e-3
+SIZE = 64
+
+
+def case(process: ForwardProcess, sites: int, seed: int) -> tuple[ReverseProcess, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randint(process.num_states, (2, sites), generator=generator)
+    logits = 2 * torch.randn(2, sites, process.num_states, generator=generator)
+    return ReverseProcess(process, GivenLogits(logits)), x
+
+
+def check_law(reverse: ReverseProcess, x: Tensor, t: float, draws: int) -> None:
+    rates = reverse.rates(x, t).double().reshape(-1, reverse.process.num_states)
+    departures = reverse.departures(x, t)
+    torch.testing.assert_close(
+        departures.exit_rate.reshape(-1).double(), rates.sum(-1), rtol=2e-5, atol=0.0, check_dtype=False
+    )
+    sites = torch.arange(len(rates)).repeat(draws)
+    drawn = departures.draw(sites, torch.Generator().manual_seed(0))
+    assert_drawn_from(count(drawn.reshape(draws, -1), rates.shape[-1]), rates / rates.sum(-1, keepdim=True), LEVEL)
+
+
+@pytest.mark.parametrize(("t", "way"), [(0.02, "_true_sums"), (0.1, "draw"), (0.3, "draw"), (1.0, "propose")])
+def test_many_draws_by_blocks_and_by_rejection(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From far x0 at small times, where the bound on a block is poor, to near mixing, where x0 hardly matters."""
+    process = Gaussian(SIZE, Exponential(3.0, 100.0), sigma_0=128.0, sigma_r=3.0)
+    taken = []
+    owner = dense._Extremes if way == "propose" else dense._Onward
+    plain = getattr(owner, way)
+    monkeypatch.setattr(owner, way, lambda self, *arguments: taken.append(way) or plain(self, *arguments))
+    check_law(*case(process, sites=3, seed=1), t, draws=20_000)
+    assert taken, "the draws went another way than the one to test"
+
+
+@pytest.mark.parametrize("t", [0.02, 0.3, 1.0])
+def test_few_draws_and_states_that_blocks_do_not_fit(t: float) -> None:
+    check_law(*case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=1), t, draws=600)
+    check_law(*case(Gaussian(50, Exponential(1.0, 10.0), 25.0, 2.0), sites=3, seed=2), t, draws=4000)
+
+
+@pytest.mark.parametrize("t", [0.01, 0.5, 1.0])
+def test_rank_one(t: float) -> None:
+    check_law(*case(Uniform(40, Constant(0.03)), sites=4, seed=3), t, draws=5000)
+    law = torch.rand(4, 9, generator=torch.Generator().manual_seed(0)) ** 3
+    law[0, 3] = 0.0
+    reverse, x = case(RankOne(law / law.sum(-1, keepdim=True), Constant(2.0)), sites=4, seed=4)
+    x[:, 0] = 5
+    check_law(reverse, x, t, draws=5000)
+
+
+def test_where_some_x0_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel with entries below what float64 holds: such x0 are left out and the rest is normalised."""
+    process = BirthDeath(SIZE, Constant(0.1))
+    reverse, x = case(process, sites=4, seed=5)
+    kernel = process.kernel(1e-5)
+    assert kernel.has_zeros  # pyright: ignore[reportAttributeAccessIssue]
+    check_law(reverse, x, 1e-5, draws=3000)
+    monkeypatch.setattr(dense, "_MANY", 1)
+    check_law(reverse, x, 1e-5, draws=3000)
+
+
+def test_gradients_flow_through_the_exit_rate() -> None:
+    for process in (Uniform(5, Constant(0.5)), BirthDeath(5, Constant(1.0))):
+        x = torch.randint(5, (3, 2), generator=torch.Generator().manual_seed(1))
+        logits = torch.randn(3, 2, 5, dtype=torch.float64, requires_grad=True)
+        reverse = ReverseProcess(process, GivenLogits(logits))
+        (one,) = torch.autograd.grad(reverse.departures(x, 0.4).exit_rate.sum(), logits)
+        (other,) = torch.autograd.grad(reverse.rates(x, 0.4).sum(), logits)
+        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_the_corrector_and_observed_sites() -> None:
+    process = Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0)
+    reverse, x = case(process, sites=3, seed=6)
+    mask = torch.tensor([True, False, False]).expand(2, 3)
+    observed = Observed(mask, x)
+    departures = reverse.departures(x, 0.3, observed=observed, corrector=True)
+    rates = reverse.corrector_rates(x, 0.3, observed=observed).double()
+    torch.testing.assert_close(departures.exit_rate.double(), rates.sum(-1), rtol=2e-5, atol=0.0)
+    sites = (~mask).reshape(-1).nonzero().squeeze(-1)
+    drawn = departures.draw(sites.repeat(10_000), torch.Generator().manual_seed(0)).reshape(10_000, -1)
+    expected = rates.reshape(-1, SIZE)[sites]
+    assert_drawn_from(count(drawn, SIZE), expected / expected.sum(-1, keepdim=True), LEVEL)
+
+
+def test_nothing_the_size_of_the_logits_is_kept() -> None:
+    """A posterior that is reused is not changed by what is asked of it."""
+    reverse, x = case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=7)
+    posterior = reverse.posterior(x, 0.3)
+    before = posterior.logits.clone()
+    departures = reverse.departures(x, 0.3, posterior=posterior)
+    departures.draw(torch.arange(6).repeat(2000), torch.Generator().manual_seed(0))
+    assert torch.equal(posterior.logits, before)
+    assert isinstance(posterior, Posterior)
