@@ -62,15 +62,16 @@ def test_terminated(nursery, tmp_path: Path) -> None:
     order = {"settings": {"steps": 100, "checkpoint_every": 1000}}
     assert nursery.live(tmp_path / "whole", **order) == [0]
     for stop in (signal.SIGTERM, signal.SIGINT):
-        (pid,) = nursery.start(tmp_path / "stopped", **order)
-        while not (tmp_path / "stopped" / "latest").exists():
+        out = tmp_path / stop.name  # a folder of its own: its first checkpoint says that the run listens
+        (pid,) = nursery.start(out, **order)
+        while not (out / "latest").exists():
             time.sleep(0.01)
         time.sleep(0.05)
         os.kill(pid, stop)
         assert nursery.statuses() == [3]
-        assert stop.name in (tmp_path / "stopped.txt").read_text().splitlines()[-1]
-    assert nursery.live(tmp_path / "stopped", **order) == [0]
-    assert_same_run(tmp_path / "whole", tmp_path / "stopped")
+        assert stop.name in out.with_suffix(".txt").read_text().splitlines()[-1]
+        assert nursery.live(out, **order) == [0]
+        assert_same_run(tmp_path / "whole", out)
 
 
 def test_two_on_one_folder(nursery, recipe, tmp_path: Path) -> None:
