@@ -69,7 +69,7 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
         if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
             wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
             raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
-    value = as_time(t)
+    value = as_time(t if isinstance(t, Tensor) else float(t))
     if value.device.type == "cpu" and value.numel() > 0:
         low, high = torch.aminmax(value)
         if not (float(low) >= 0 and float(high) <= 1):  # nan is neither
