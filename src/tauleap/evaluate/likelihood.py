@@ -12,7 +12,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.objective import CompleteElbo, UniformTimes
+from tauleap.objective import CompleteElbo, Times, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
@@ -24,7 +24,7 @@ def bits_per_dim(
     data: States,
     *,
     samples: int = ...,
-    eps: float = ...,
+    times: Times | None = ...,
     batch_size: int | None = ...,
     per_datapoint: Literal[False] = ...,
     observed: Observed | None = ...,
@@ -41,7 +41,7 @@ def bits_per_dim(
     data: States,
     *,
     samples: int = ...,
-    eps: float = ...,
+    times: Times | None = ...,
     batch_size: int | None = ...,
     per_datapoint: Literal[True],
     observed: Observed | None = ...,
@@ -57,7 +57,7 @@ def bits_per_dim(
     data: States,
     *,
     samples: int = 16,
-    eps: float = 0.01,
+    times: Times | None = None,
     batch_size: int | None = None,
     per_datapoint: bool = False,
     observed: Observed | None = None,
@@ -68,12 +68,14 @@ def bits_per_dim(
 ) -> Estimate[float] | Estimate[Tensor]:
     """An upper bound on -log2 p(x0) for each dimension of ``data`` (n, *shape), from the complete bound (Table 1).
 
-    It holds all terms: prior, path and the reconstruction at ``eps``. Each datapoint gets ``samples`` times, one in
-    each of as many equal parts of (eps, 1), and at each of them noise of its own. A datapoint's dimensions are the
-    sites that have a loss: neither observed nor missing. The estimate is the mean over the datapoints, each counting
-    the same; its standard error is of that mean, with the datapoints taken as drawn from their law, noise and times
-    included. With ``per_datapoint`` there is one number a datapoint, with the standard error of noise and times alone,
-    from differences of neighbouring times, so rather too large than too small.
+    It holds all terms: prior, path and the reconstruction at the earliest time. Each datapoint gets ``samples`` times,
+    one in each of as many equally likely parts of the law ``times``, U(0.01, 1) if absent, and at each of them noise of
+    its own. Where most of the noise comes early, ``WeightedTimes`` can need far fewer samples: the value is the same.
+
+    A datapoint's dimensions are the sites that have a loss: neither observed nor missing. The estimate is the mean over
+    the datapoints, each counting the same; its standard error is of that mean, with the datapoints taken as drawn from
+    their law, noise and times included. With ``per_datapoint`` there is one number a datapoint, with the standard error
+    of noise and times alone, from differences of neighbouring times, so rather too large than too small.
 
     ``batch_size`` is how many states the network sees at once; all of them if absent. The network is put into its
     evaluation mode meanwhile.
@@ -88,7 +90,8 @@ def bits_per_dim(
     True
     """
     samples = _check.integer("samples", samples, least=1)
-    objective = CompleteElbo(reconstruction=True, times=UniformTimes(eps))
+    times = UniformTimes() if times is None else times
+    objective = CompleteElbo(reconstruction=True, times=times)
     if not isinstance(data, Tensor) or data.ndim < 1 or len(data) == 0:
         raise ValueError("data must be an int64 tensor (n, *shape) with n >= 1")
     scored = _scored(data, observed, missing)
@@ -98,7 +101,7 @@ def bits_per_dim(
     n = len(data)
     size = n * samples if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     places = _draw.uniforms((n, samples), torch.device("cpu"), generator)
-    times = eps + (1 - eps) * (torch.arange(samples) + places) / samples
+    t, weight = (value.reshape(-1) for value in times.at((torch.arange(samples) + places) / samples))
     rows = torch.arange(n * samples).split(size)
     parts = []
     with evaluating(reverse), reporting(progress, len(rows), "bits/dim") as advance:
@@ -107,13 +110,15 @@ def bits_per_dim(
             loss = objective(
                 reverse,
                 data[pick],
-                t=times.reshape(-1)[row],
+                t=t[row],
                 observed=None if observed is None else Observed(observed.mask[pick], observed.values[pick]),
                 missing=None if missing is None else missing.expand(data.shape)[pick],
                 condition=_rows(condition, pick, n),
                 generator=generator,
             )
-            parts.append(loss.value.to("cpu", torch.float64))
+            # A time that is given has no weight of its own.
+            exact = {name: term.to("cpu", torch.float64) for name, term in loss.terms.items()}
+            parts.append(exact["prior"] + weight[row] * exact["path"] + exact["reconstruction"])
             advance()
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))
     if not per_datapoint:

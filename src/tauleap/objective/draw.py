@@ -124,7 +124,9 @@ class Draw:
 
     def sum(self, values: PerSite) -> Float[Tensor, " batch"]:
         """The sum over the scored sites of each sample."""
-        return values.masked_fill(~self.scored, 0.0).reshape(len(values), -1).sum(-1)
+        if self.observed is not None or self.missing is not None:
+            values = values.masked_fill(~self.scored, 0.0)
+        return values.reshape(len(values), -1).sum(-1)
 
     def mean_over_time(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
         """``values`` at the drawn times, weighted so that their mean is the mean over the times."""
@@ -187,6 +189,8 @@ class Draw:
 
     def _scored(self) -> SiteMask:
         scored = torch.ones_like(self.x0, dtype=torch.bool)
+        if self.observed is None and self.missing is None:
+            return scored
         if self.observed is not None:
             scored &= ~self.observed.mask
         if self.missing is not None:

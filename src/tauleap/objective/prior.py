@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tauleap._shapes import PerSite, States
+from tauleap._shapes import Law, PerSite, States
 from tauleap.noise import DenseKernel, ForwardProcess, RankOneKernel
 from tauleap.noise.rank_one import at_own_state
 
@@ -22,24 +22,27 @@ def prior_divergence(process: ForwardProcess, x0: States) -> PerSite:
     >>> prior_divergence(Absorbing(3, LogLinear()), torch.tensor([[0, 1]]))  # 0.001 log 2
     tensor([[0.0007, 0.0007]], dtype=torch.float64)
     """
-    kernel, prior = process.kernel(1.0), process.prior().to(torch.float64)
-    if isinstance(kernel, RankOneKernel):
-        moved = kernel.moved * kernel.law
-        away = _relative(moved, prior)
-        arrived = kernel.stayed + moved
-        table = away.sum(-1, keepdim=True) - away + _relative(arrived, prior)
-        # A sum that is infinite without x0 must not become inf - inf: add up the others where there is an infinity.
-        if bool(torch.isinf(away).any()):
-            infinite = torch.isinf(away)
-            finite = torch.where(infinite, 0.0, away)
-            others = infinite.sum(-1, keepdim=True) - infinite.long()
-            table = finite.sum(-1, keepdim=True) - finite + _relative(arrived, prior)
-            table = torch.where(others > 0, torch.inf, table)
-        return at_own_state(table, x0).to(x0.device)
-    if isinstance(kernel, DenseKernel) and prior.ndim == 1:
-        table = kernel.table("prior divergence", torch.float64, lambda: _relative(kernel.matrix, prior).sum(-1)[None])
-        return table[0].to(x0.device)[x0]
-    return _relative(kernel.rows(x0, torch.float64), prior.to(x0.device)).sum(-1)
+    table = process.kept("prior divergence", lambda: _table(process))
+    if table is None:
+        return _relative(process.kernel(1.0).rows(x0, torch.float64), process.prior().to(x0.device)).sum(-1)
+    return at_own_state(table, x0).to(x0.device)
+
+
+def _table(process: ForwardProcess) -> Law | None:
+    """The divergence of every state, (S,) or (*shape, S); None for a kernel of a kind that is not known."""
+    kernel, prior = process.kernel(1.0), process.prior()
+    if isinstance(kernel, DenseKernel):
+        return _relative(kernel.matrix, prior).sum(-1)
+    if not isinstance(kernel, RankOneKernel):
+        return None
+    moved = kernel.moved * kernel.law
+    away, arrived = _relative(moved, prior), kernel.stayed + moved
+    # The sum over the other states: infinite terms are counted, since taking one away again would be inf - inf.
+    infinite = torch.isinf(away)
+    finite = torch.where(infinite, 0.0, away)
+    others = finite.sum(-1, keepdim=True) - finite
+    elsewhere = infinite.sum(-1, keepdim=True) > infinite.long()
+    return torch.where(elsewhere, torch.inf, others + _relative(arrived, prior))
 
 
 def _relative(q: Tensor, p: Tensor) -> Tensor:

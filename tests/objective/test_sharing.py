@@ -1,0 +1,127 @@
+"""What is added shares one draw and one pass; which state each part sees."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from tauleap import Observed, ReverseProcess
+from tauleap.noise import Constant, Uniform
+from tauleap.objective import (
+    CompleteElbo,
+    CrossEntropy,
+    DiscreteTimeElbo,
+    Draw,
+    Objective,
+    PaperElbo,
+    UniformTimes,
+    WeightedTimes,
+)
+from tauleap.testing.objective import TableDenoiser
+
+PROCESS = Uniform(4, Constant(0.7))
+X0 = torch.randint(4, (8, 2), generator=torch.Generator().manual_seed(0))
+
+
+def model() -> ReverseProcess:
+    return ReverseProcess(PROCESS, TableDenoiser.random(4, 2))
+
+
+def draw_for(objective: Objective, reverse: ReverseProcess, t: float = 0.4) -> Draw:
+    generator = torch.Generator().manual_seed(1)
+    return Draw(reverse, X0, UniformTimes(), objective.needs or frozenset({"noised"}), t=t, generator=generator)
+
+
+@pytest.mark.parametrize(
+    ("objective", "rows"),
+    [
+        (CompleteElbo() + CrossEntropy(), ["noised"]),
+        (PaperElbo(passes=1) + 0.001 * CrossEntropy(), ["jumped"]),
+        (PaperElbo(passes=2) + 0.001 * CrossEntropy(), ["noised", "jumped"]),
+        (CompleteElbo(reconstruction=True), ["noised", "earliest"]),
+        (CompleteElbo() + PaperElbo(passes=1) + CrossEntropy(), ["noised", "jumped"]),
+        (CrossEntropy() + CrossEntropy("mean"), ["noised"]),
+    ],
+    ids=repr,
+)
+def test_one_pass_over_what_the_parts_need(objective: Objective, rows: list[str]) -> None:
+    reverse = model()
+    draw = draw_for(objective, reverse)
+    loss = objective.evaluate(draw)
+    assert reverse.denoiser.calls == 1
+    x, t, _, _ = reverse.denoiser.seen
+    assert torch.equal(x, torch.cat([getattr(draw, name) for name in rows]))
+    times = torch.as_tensor(t, dtype=torch.float64).expand(len(x)).reshape(len(rows), -1)
+    assert_close(times[:, 0], torch.tensor([0.01 if name == "earliest" else 0.4 for name in rows]).double())
+    alone = [part.evaluate(draw).scaled(weight) for weight, part in getattr(objective, "parts", [(1.0, objective)])]
+    assert_close(loss.value, torch.stack([each.value for each in alone]).sum(0))
+    assert reverse.denoiser.calls == 1
+
+
+def test_cross_entropy_sees_x_unless_only_the_jumped_one_is_shown() -> None:
+    reverse = model()
+    for objective, name in (
+        (CrossEntropy(), "noised"),
+        (PaperElbo(passes=2) + CrossEntropy(), "noised"),
+        (PaperElbo(passes=1) + CrossEntropy(), "jumped"),
+    ):
+        draw = draw_for(objective, reverse)
+        loss = objective.evaluate(draw)
+        logits = reverse.denoiser(getattr(draw, name), 0.4).logits
+        expected = -logits.log_softmax(-1).gather(-1, X0[..., None]).sum((-1, -2))
+        assert_close(loss.terms["cross_entropy"], expected.detach())
+
+
+def test_mean_reduction_divides_by_the_scored_sites() -> None:
+    mask = torch.tensor([[True, False]] * 4 + [[False, False]] * 4)
+    observed = Observed(mask, X0)
+    total, mean = (
+        CrossEntropy(reduction)(model(), X0, t=0.4, observed=observed, generator=torch.Generator().manual_seed(0)).value
+        for reduction in ("sum", "mean")
+    )
+    assert_close(mean, total / torch.tensor([1.0] * 4 + [2.0] * 4).double())
+
+
+def test_parts_that_ask_for_different_times_are_refused() -> None:
+    with pytest.raises(ValueError, match="share their times"):
+        CompleteElbo(times=UniformTimes(0.05)) + CrossEntropy(times=UniformTimes(0.01))
+    with pytest.raises(ValueError, match="share their times"):
+        DiscreteTimeElbo(10) + DiscreteTimeElbo(20)
+    weighted = WeightedTimes([1.0, 2.0])
+    assert (CompleteElbo(times=weighted) + CrossEntropy()).times is weighted
+    assert (CompleteElbo(times=UniformTimes(0.05)) + CrossEntropy(times=UniformTimes(0.05))).times == UniformTimes(0.05)
+
+
+@pytest.mark.usefixtures("unchecked")
+def test_sums_of_sums_are_flat_and_say_what_they_are() -> None:
+    objective = 2 * (PaperElbo(passes=1) + 0.5 * CrossEntropy()) + CompleteElbo()
+    assert repr(objective) == "2 * PaperElbo(passes=1) + CrossEntropy() + CompleteElbo()"
+    with pytest.raises(TypeError):
+        CompleteElbo() + 1.0
+    with pytest.raises(TypeError):
+        CompleteElbo() * "2"
+
+
+def test_a_condition_without_rows_is_passed_as_it_is() -> None:
+    reverse = model()
+    condition = torch.tensor([[1.0, 2.0]])
+    PaperElbo(passes=2)(reverse, X0, condition=condition)
+    assert reverse.denoiser.seen[3] is condition
+    CompleteElbo()(reverse, X0, condition=condition)
+    assert reverse.denoiser.seen[3] is condition
+
+
+def test_missing_values_come_from_the_prior() -> None:
+    x0 = X0.repeat(500, 1)
+    mask = torch.tensor([True, False])
+    draw = Draw(
+        model(),
+        x0.masked_fill(mask, -7),
+        UniformTimes(),
+        frozenset({"noised"}),
+        t=0.01,
+        missing=mask,
+        generator=torch.Generator().manual_seed(0),
+    )
+    counts = torch.bincount(draw.noised[:, 0], minlength=4).double()
+    assert ((counts - 1000).abs() < 4 * (4000 * 0.25 * 0.75) ** 0.5).all()
+    assert (draw.noised[:, 1] == x0[:, 1]).double().mean() > 0.95
