@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+_QUICKER_COMPARED = 2**15  # numbers, of which comparing all is quicker than the calls of a search
+
 
 class PartOfBatch(torch.Generator):
     """A generator for one of the equal ``parts`` of a batch, which it draws for as a whole.
@@ -80,6 +82,8 @@ def from_cdf(cdf: Tensor, rows: Tensor, generator: torch.Generator | None) -> Te
 def first_above(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
     """For each entry of ``rows`` the first state whose sum in that row exceeds ``target``, which the last one does."""
     size = cdf.shape[-1]
+    if rows.numel() * size <= _QUICKER_COMPARED:
+        return (cdf.index_select(0, rows.reshape(-1)) <= target.reshape(-1, 1)).sum(-1).reshape(rows.shape)
     flat, start = cdf.reshape(-1), rows * size
     state = torch.zeros_like(rows)
     step = 1 << (size.bit_length() - 1)

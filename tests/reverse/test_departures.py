@@ -5,11 +5,25 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import Posterior
-from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, RankOne, Uniform
+from tauleap.noise import (
+    Absorbing,
+    BirthDeath,
+    Constant,
+    Dense,
+    Exponential,
+    ForwardProcess,
+    Gaussian,
+    LogLinear,
+    RankOne,
+    Uniform,
+)
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse import dense_departures as dense
+from tauleap.reverse.dense_departures import DenseDepartures
+from tauleap.reverse.onward import Onward
 from tauleap.testing import GivenLogits
+from tauleap.testing.examples import cycle
 from tauleap.testing.laws import assert_drawn_from, count
 
 LEVEL = 1e-3
@@ -34,12 +48,12 @@ def check_law(reverse: ReverseProcess, x: Tensor, t: float, draws: int) -> None:
     assert_drawn_from(count(drawn.reshape(draws, -1), rates.shape[-1]), rates / rates.sum(-1, keepdim=True), LEVEL)
 
 
-@pytest.mark.parametrize(("t", "way"), [(0.02, "_true_sums"), (0.1, "draw"), (0.3, "draw"), (1.0, "propose")])
+@pytest.mark.parametrize(("t", "way"), [(0.02, "_by_blocks"), (0.1, "draw"), (0.3, "draw"), (1.0, "_by_rejection")])
 def test_many_draws_by_blocks_and_by_rejection(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """From far x0 at small times, where the bound on a block is poor, to near mixing, where x0 hardly matters."""
     process = Gaussian(SIZE, Exponential(3.0, 100.0), sigma_0=128.0, sigma_r=3.0)
     taken = []
-    owner = dense._Extremes if way == "propose" else dense._Onward
+    owner = DenseDepartures if way == "_by_rejection" else Onward
     plain = getattr(owner, way)
     monkeypatch.setattr(owner, way, lambda self, *arguments: taken.append(way) or plain(self, *arguments))
     check_law(*case(process, sites=3, seed=1), t, draws=20_000)
@@ -106,3 +120,39 @@ def test_nothing_the_size_of_the_logits_is_kept() -> None:
     departures.draw(torch.arange(6).repeat(2000), torch.Generator().manual_seed(0))
     assert torch.equal(posterior.logits, before)
     assert isinstance(posterior, Posterior)
+
+
+@pytest.mark.parametrize(("t", "s"), [(0.9, 0.85), (0.9, 0.2), (0.05, 0.02), (0.5, 0.0)])
+@pytest.mark.parametrize(
+    "process",
+    [
+        Uniform(20, Constant(0.1)),
+        Absorbing(8, LogLinear()),
+        RankOne(torch.tensor([0.5, 0.0, 0.3, 0.15, 0.05]), Constant(2.0)),
+        BirthDeath(9, Constant(2.0)),
+        Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0),
+        Dense(cycle(5), Constant(2.0)),
+    ],
+    ids=lambda process: type(process).__name__,
+)
+def test_a_step_is_drawn_from_its_probabilities(process: ForwardProcess, t: float, s: float) -> None:
+    """Few draws and many, at one time and at one a sample."""
+    reverse, x = case(process, sites=3, seed=8)
+    x = process.data_states.nonzero().squeeze(-1)[x % int(process.data_states.sum())]
+    if isinstance(process, Absorbing):
+        x[:, :2] = process.mask
+    posterior = reverse.posterior(x, t)
+    probs = reverse.step_probs(x, t, s, posterior=posterior).double()
+    for number, times in ((4000, t), (300, torch.full((600,), t, dtype=torch.float64))):
+        drawn = reverse.draw_step(
+            x.repeat(number, 1),
+            times,
+            s,
+            posterior=Posterior(posterior.logits.repeat(number, 1, 1)),
+            generator=torch.Generator().manual_seed(1),
+        )
+        counts = count(drawn.reshape(number, -1), process.num_states).reshape(probs.shape)
+        moving = probs.amax(-1) < 1 - 1e-6
+        assert torch.equal(counts[~moving] > 0, probs[~moving] > 0.5)
+        if bool(moving.any()):
+            assert_drawn_from(counts[moving], probs[moving], LEVEL)

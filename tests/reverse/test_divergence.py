@@ -177,7 +177,9 @@ def test_many_samples_are_worked_on_in_chunks(monkeypatch: pytest.MonkeyPatch) -
         logits = logits_for(process, x).requires_grad_()
         weight = torch.rand(len(x), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
         whole = mixture(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
-        monkeypatch.setattr("tauleap.reverse.mixture._BLOCK_ENTRIES", 3 * 2 * SIZE)
+        for name in ("dense_comparison._BLOCK_ENTRIES", "rank_one_comparison._LARGE_BLOCKS"):
+            monkeypatch.setattr(f"tauleap.reverse.{name}", 3 * 2 * SIZE)
+        monkeypatch.setattr("tauleap.reverse.rank_one_comparison._SMALL_BLOCKS", SIZE)
         chunked = mixture(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
         monkeypatch.undo()
         for one, other in zip(whole, chunked, strict=True):

@@ -74,6 +74,10 @@ class ForwardProcess(nn.Module, ABC):
             return self._derived.kernels(c, lambda: DenseKernel(self.exponential(c)))
         return self._derived.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
 
+    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+        """What ``make`` gives, made once and kept under ``name`` until the process' buffers change."""
+        return self._derived.get(name, make)
+
     def exponential(self, c: Tensor) -> Tensor:
         """exp(c R_b) for each of the (n,) amounts of noise ``c``: (n, S, S), in float64."""
         return self._derived.get("exponential", self._matrix_exponential)(c)

@@ -36,9 +36,19 @@ class DenseReversal(Reversal):
         return DenseMixture(self.x, self.kernel, self.kernel, self.jump_rates, self.beta)
 
     def step(self, earlier: Kernel, between: Kernel) -> Mixture:
-        if not (isinstance(earlier, DenseKernel) and isinstance(between, DenseKernel)):
-            raise TypeError("a process with a matrix as kernel must have matrices at all times")
+        earlier, between = _dense(earlier), _dense(between)
         return DenseMixture(self.x, self.kernel, earlier, between, torch.ones((), dtype=torch.float64))
 
     def departures(self, posterior: Posterior) -> Departures:
-        return DenseDepartures(self.beta, self.kernel, self.jump_rates, self.x, posterior)
+        return DenseDepartures(self.x, posterior, self.kernel, self.kernel, self.jump_rates, self.beta)
+
+    def step_departures(self, earlier: Kernel, between: Kernel, posterior: Posterior) -> Departures:
+        earlier, between = _dense(earlier), _dense(between)
+        away = DenseKernel(between.matrix - torch.diag_embed(between.matrix.diagonal(dim1=-2, dim2=-1)))
+        return DenseDepartures(self.x, posterior, self.kernel, earlier, away, torch.ones((), dtype=torch.float64))
+
+
+def _dense(kernel: Kernel) -> DenseKernel:
+    if not isinstance(kernel, DenseKernel):
+        raise TypeError("a process with a matrix as kernel must have matrices at all times")
+    return kernel

@@ -11,12 +11,13 @@ from torch import Tensor
 
 from tauleap._shapes import States
 from tauleap.noise import DenseKernel
-from tauleap.reverse.mixture import Wanted, Worked, block_entries, blocks
+from tauleap.reverse.mixture import Wanted, Worked, blocks
 
 if TYPE_CHECKING:
     from tauleap.reverse.dense_mixture import DenseMixture
 
 SMALLEST_IN_FLOAT32 = 1e-18  # from here on p / q times q stays far inside the range of float32
+_BLOCK_ENTRIES = 2**18  # of the logits: what is made on the way stays in the cache
 _LOG_SPACE_ENTRIES = 2**22
 
 
@@ -69,17 +70,15 @@ class _Splitting:
         rows = self.logits.reshape(-1, self.logits.shape[-1])
         if not self.mixture.per_sample:
             tables = self._tables(slice(None))
-            yield from ((tables, part) for part in blocks(rows))
+            yield from ((tables, part) for part in blocks(rows, _BLOCK_ENTRIES))
             return
-        samples = max(1, block_entries(self.logits) // max(1, self.logits[:1].numel()))
-        for start in range(0, len(self.logits), samples):
-            chosen = slice(start, min(start + samples, len(self.logits)))
-            tables, first = self._tables(chosen), start * self.sites
-            if samples > 1:
+        for chosen in blocks(self.logits, _BLOCK_ENTRIES):
+            tables, first = self._tables(chosen), chosen.start * self.sites
+            if chosen.stop > chosen.start + 1:
                 yield tables, slice(first, chosen.stop * self.sites)
                 continue
             alone = tables._replace(**{name: _first(getattr(tables, name)) for name in ("inverse", "onward", "into")})
-            for part in blocks(rows[first : first + self.sites]):
+            for part in blocks(rows[first : first + self.sites], _BLOCK_ENTRIES):
                 yield alone, slice(first + part.start, first + part.stop)
 
     def _tables(self, chosen: slice) -> _Tables:
@@ -91,8 +90,10 @@ class _Splitting:
         def here(table: Tensor) -> Tensor:
             return (table[chosen] if table.ndim == 3 else table).to(dtype).to(logits.device)
 
-        onward = here(mixture.onward.matrix)
+        onward = torch.nn.functional.hardshrink(here(mixture.onward.matrix), torch.finfo(dtype).tiny)
         into = here(mixture.into.table("columns", torch.float64, lambda: mixture.into.matrix.mT))
+        # A rate too small to count beside the others would only slow down the arithmetic: it leads to subnormals.
+        into = torch.nn.functional.hardshrink(into, float(into.amax()) * torch.finfo(dtype).tiny ** 0.8)
         inverse = here(inverse_table(mixture.over, torch.float64))
         return _Tables(inverse, onward, into, any(zeros for _, zeros in extremes) or bool((onward == 0).any()))
 
@@ -138,7 +139,8 @@ class _Rows:
 
     def signal(self) -> Tensor:
         """sum_v c_v log h_v."""
-        logs = (self.ratio * self.into).log_().masked_fill_(self.known == 0, 0.0)
+        # Not the log of the product, which may be too small for its dtype where neither factor is.
+        logs = self.ratio.log().add_(self.into.log()).masked_fill_(self.known == 0, 0.0)
         if self.lost is not None:
             logs[self.lost.where] = self.lost.logs + self.into[self.lost.where].log()
         return torch.linalg.vecdot(self.known, logs)[:, None]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _check, _draw
 from tauleap._shapes import PerSite, States, Time
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
@@ -74,5 +74,19 @@ class Free(Departures):
 
 def chunks(rows: int, states: int, device: torch.device) -> Iterator[slice]:
     """Slices of rows with about ``CHUNK_ENTRIES`` entries each; one for all where a cache is not what counts."""
-    at_once = max(1, CHUNK_ENTRIES // states) if device.type == "cpu" else max(1, rows)
+    number = max(1, round(rows * states / CHUNK_ENTRIES)) if device.type == "cpu" else 1
+    at_once = max(1, -(-rows // number))
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
+
+
+def positions(sites: Tensor, x: States) -> Tensor:
+    """``sites``, a bool mask or positions, as int64 positions in ``x.flatten()``."""
+    if not isinstance(sites, Tensor) or sites.dtype not in (torch.bool, torch.int64):
+        given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
+        raise TypeError(f"sites must be a bool mask (batch, *shape) or int64 positions in x.flatten(), got {given}")
+    if sites.dtype == torch.int64:
+        _check.positions(sites, x)
+        return sites
+    if sites.shape != x.shape:
+        raise ValueError(f"a mask of sites must have the shape of x, {tuple(x.shape)}, got {tuple(sites.shape)}")
+    return sites.reshape(-1).nonzero().squeeze(-1)

@@ -25,8 +25,6 @@ from torch.autograd.function import once_differentiable
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 
-_BLOCK_ENTRIES = 2**18
-
 
 class Comparison(NamedTuple):
     """A mixture against the truth, one number a site."""
@@ -93,15 +91,10 @@ class Mixture(ABC):
         """The comparison; ``logits`` must not be changed."""
 
 
-def block_entries(logits: Tensor) -> int:
-    """How many entries to work on together: all, but on a CPU what stays in its cache."""
-    return _BLOCK_ENTRIES if logits.device.type == "cpu" else max(1, logits.numel())
-
-
-def blocks(rows: Tensor) -> Iterator[slice]:
-    """``rows`` (n, ...) in blocks of its first axis, all nearly of a size."""
-    count = max(1, min(len(rows), -(-rows.numel() // block_entries(rows))))
-    size = -(-len(rows) // count)
+def blocks(rows: Tensor, entries: int) -> Iterator[slice]:
+    """``rows`` (n, ...) in blocks of about so many entries, all nearly of a size; but all at once unless on a CPU."""
+    count = -(-rows.numel() // entries) if rows.device.type == "cpu" else 1
+    size = -(-len(rows) // max(1, min(len(rows), count)))
     return (slice(start, min(start + size, len(rows))) for start in range(0, len(rows), max(1, size)))
 
 

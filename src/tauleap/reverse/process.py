@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check
+from tauleap import _check, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, RankOneProcess
@@ -13,7 +13,7 @@ from tauleap.observed import Observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
 from tauleap.reverse.dense import DenseReversal
-from tauleap.reverse.departures import Corrected, Departures, Free
+from tauleap.reverse.departures import Corrected, Departures, Free, positions
 from tauleap.reverse.first_jump import FirstJumpClock
 from tauleap.reverse.mixture import Mixture
 from tauleap.reverse.rank_one import RankOneReversal
@@ -208,6 +208,29 @@ class ReverseProcess(nn.Module):
         stays = torch.nn.functional.one_hot(x, self.process.num_states).to(out.dtype)
         return torch.where(observed.mask[..., None], stays, out)
 
+    def draw_step(
+        self,
+        x: States,
+        t: Time,
+        s: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+        generator: torch.Generator | None = None,
+    ) -> States:
+        """A draw from ``step_probs`` that does not make them: which sites leave x, and where to."""
+        x = self._enter(x, t, observed)
+        _check.time(s, x.shape[0], name="s")
+        earlier, between = self.process.kernel(s), self.process.kernel(t, s)
+        posterior = posterior or self._guess(x, t, observed, condition)
+        away: Departures = _reversal(self.process, x, t).step_departures(earlier, between, posterior)
+        if observed is not None:
+            away = Free(away, observed)
+        leaves = _draw.uniforms(x.shape, x.device, generator) < away.exit_rate
+        chosen = leaves.reshape(-1).nonzero().squeeze(-1)
+        return x.reshape(-1).index_copy(0, chosen, away.draw(chosen, generator)).reshape(x.shape)
+
     def step_divergence(
         self,
         x0: States,
@@ -322,16 +345,3 @@ def _reversal(process: ForwardProcess, x: States, t: Time) -> Reversal:
     if isinstance(kernel, DenseKernel):
         return DenseReversal(beta, kernel, process.jump_rates(), x)
     raise TypeError(f"the reversal of a {type(kernel).__name__} is not known: let the process return a DenseKernel")
-
-
-def positions(sites: Tensor, x: States) -> Tensor:
-    """``sites``, a bool mask or positions, as int64 positions in ``x.flatten()``."""
-    if not isinstance(sites, Tensor) or sites.dtype not in (torch.bool, torch.int64):
-        given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
-        raise TypeError(f"sites must be a bool mask (batch, *shape) or int64 positions in x.flatten(), got {given}")
-    if sites.dtype == torch.int64:
-        _check.positions(sites, x)
-        return sites
-    if sites.shape != x.shape:
-        raise ValueError(f"a mask of sites must have the shape of x, {tuple(x.shape)}, got {tuple(sites.shape)}")
-    return sites.reshape(-1).nonzero().squeeze(-1)

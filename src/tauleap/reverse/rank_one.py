@@ -19,7 +19,7 @@ from tauleap.noise import Kernel, RankOneKernel
 from tauleap.noise.kernel import along_batch
 from tauleap.reverse.departures import Departures
 from tauleap.reverse.mixture import Mixture
-from tauleap.reverse.rank_one_departures import RankOneDepartures
+from tauleap.reverse.rank_one_departures import RankOneDepartures, of_rates, of_step
 from tauleap.reverse.rank_one_mixture import RankOneMixture, Shares
 from tauleap.reverse.reversal import Reversal
 
@@ -88,8 +88,7 @@ class RankOneReversal(Reversal):
         p_s(x) = (b + (1 - b) pi_x) (a p(x) / (alpha + (1 - alpha) pi_x) + m)
         m      = (1 - a) [(1 - p(x)) / (1 - alpha) + p(x) pi_x / (alpha + (1 - alpha) pi_x)]
         """
-        if not (isinstance(earlier, RankOneKernel) and isinstance(between, RankOneKernel)):
-            raise TypeError("a rank-one process must have rank-one kernels at all times")
+        earlier, between = _rank_one(earlier), _rank_one(between)
         a, not_a = along_batch(earlier.stayed, self.x.ndim), along_batch(earlier.moved, self.x.ndim)
         b, not_b = along_batch(between.stayed, self.x.ndim), along_batch(between.moved, self.x.ndim)
         moved = along_batch(self.kernel.moved, self.x.ndim)
@@ -101,7 +100,19 @@ class RankOneReversal(Reversal):
         return RankOneMixture(self.x, self.kernel.law, self.fixed, not_b * a * inverse, on_law, at_own)
 
     def departures(self, posterior: Posterior) -> Departures:
-        return RankOneDepartures(self.beta, self.kernel, self.x, posterior)
+        values = self.beta, self.kernel.stayed, self.kernel.moved
+        return RankOneDepartures(self.x, self.kernel.law, posterior, values, of_rates)
+
+    def step_departures(self, earlier: Kernel, between: Kernel, posterior: Posterior) -> Departures:
+        earlier, between = _rank_one(earlier), _rank_one(between)
+        values = earlier.stayed, earlier.moved, between.moved, self.kernel.stayed, self.kernel.moved
+        return RankOneDepartures(self.x, self.kernel.law, posterior, values, of_step)
 
     def _kappa(self) -> Tensor:
         return self.came / self.arrived
+
+
+def _rank_one(kernel: Kernel) -> RankOneKernel:
+    if not isinstance(kernel, RankOneKernel):
+        raise TypeError("a rank-one process must have rank-one kernels at all times")
+    return kernel

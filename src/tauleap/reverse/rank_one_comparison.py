@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -16,13 +17,15 @@ if TYPE_CHECKING:
     from tauleap.reverse.rank_one_mixture import RankOneMixture, Shares
 
 _SMALLEST_IN_FLOAT32 = 1e-30  # a law with smaller probabilities is divided by in float64
+_LARGE_BLOCKS = 2**20  # what is done for every site costs a block more than what is done for every state
+_SMALL_BLOCKS = 2**16  # what is made and dropped again should not leave the cache
 
 
 def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted) -> Worked:
     """The divergence, or the total and the signal, of every site."""
     law, states = mixture.law, logits.shape[-1]
-    narrow = float(law.clamp(min=torch.finfo(law.dtype).tiny)[law > 0].min()) >= _SMALLEST_IN_FLOAT32
-    dtype = logits.dtype if narrow else torch.float64
+    shapes = _Law(law if law.ndim == 1 else law.reshape(-1, states), logits)
+    dtype = shapes.values.dtype
     # The sites in a row, or where they have laws of their own the samples, each with its sites.
     lead = (-1,) if law.ndim == 1 else (len(logits), -1)
     rows = logits.reshape(*lead, states)
@@ -44,12 +47,14 @@ def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted)
         spread_out(mixture.fixed) if mixture.any_fixed else None,
         None if wanted.weight is None else spread_out(along_batch(wanted.weight, x0.ndim)),
     )
-    shapes = _Law(law if law.ndim == 1 else law.reshape(-1, states), dtype, logits.device)
     gradient = torch.empty(rows.shape, dtype=logits.dtype, device=logits.device) if wanted.gradient else None
     found: list[tuple[Tensor, ...]] = []
-    for part in blocks(rows):
-        sites = _Sites(whole.at(part), shapes, rows[part].to(dtype))
-        found.append(sites.work(wanted, None if gradient is None else gradient[part]))
+    for part in blocks(rows, _LARGE_BLOCKS):
+        into = torch.empty(rows[part].shape, dtype=dtype, device=logits.device) if gradient is None else gradient[part]
+        place = into if into.dtype == dtype else into.to(dtype)
+        found.append(_Sites(whole.at(part), shapes, rows[part].to(dtype), place).work(wanted))
+        if place is not into:
+            into.copy_(place)
     columns = [torch.cat(pieces).to(logits.dtype).reshape(x0.shape) for pieces in zip(*found, strict=True)]
     total, signal = (None, None) if wanted.divergence else columns[1:]
     return Worked(columns[0], total, signal, None if gradient is None else gradient.reshape(logits.shape))
@@ -78,18 +83,27 @@ class _Coefficients(NamedTuple):
 class _Law:
     """pi, (S,) or (sites, S), and what is to be known of its shape."""
 
-    def __init__(self, law: Tensor, dtype: torch.dtype, device: torch.device) -> None:
-        largest, smallest = law.amax(-1), law.amin(-1)
-        self.exact, self.values = law, law.to(dtype).to(device)
-        self.even = law.ndim == 1 and bool(largest == smallest)
-        self.spread = bool((largest < 1).any())
+    def __init__(self, law: Tensor, logits: Tensor) -> None:
+        smallest, largest = torch.aminmax(law)
+        self.even = law.ndim == 1 and bool(smallest == largest)
+        self.some_empty = float(smallest) == 0
+        self.spread = self.even or bool((law.amax(-1) < 1).any())
         """False where pi has all its mass in one state."""
-        self.empty = (self.values == 0) if bool((smallest == 0).any()) else None
-        self.inverse = torch.where(law > 0, 1 / law, 0.0).to(dtype).to(device)
-        self.negentropy = torch.xlogy(law, law).sum(-1).to(dtype).to(device)
+        least = law[law > 0].min() if self.some_empty else smallest
+        dtype = logits.dtype if float(least) >= _SMALLEST_IN_FLOAT32 else torch.float64
+        self.exact, self.values = law, law.to(dtype).to(logits.device)
+
+    @cached_property
+    def inverse(self) -> Tensor:
+        return torch.where(self.exact > 0, 1 / self.exact, 0.0).to(self.values.dtype).to(self.values.device)
+
+    @cached_property
+    def negentropy(self) -> Tensor:
+        return torch.xlogy(self.exact, self.exact).sum(-1).to(self.values.dtype).to(self.values.device)
 
     def at(self, x: Tensor) -> Tensor:
-        return at_own_state(self.exact, x).to(self.values.dtype).to(x.device)
+        """pi_x; one number where it is the same for all."""
+        return self.values[0] if self.even else at_own_state(self.exact, x).to(self.values.dtype).to(x.device)
 
     def mean(self, values: Tensor) -> Tensor:
         """sum_v pi_v values_v."""
@@ -100,27 +114,28 @@ class _Law:
 
 class _Sites:
     """Some sites. What is true, c, has ``c_law`` pi_v at v other than x and x0, ``c_true`` at x0 where that is not x,
-    and ``c_own`` at x."""
+    and ``c_own`` at x. The probabilities are kept in ``place``, where the gradient will be in the end."""
 
-    def __init__(self, given: _Coefficients, law: _Law, logits: Tensor) -> None:
+    def __init__(self, given: _Coefficients, law: _Law, logits: Tensor, place: Tensor) -> None:
         self.law, self.given, self.f, self.k, self.e = law, given, given.f, given.k, given.e
         places = torch.arange(given.x.numel(), device=given.x.device).reshape(given.x.shape) * logits.shape[-1]
         self.at_x, self.at_x0 = places + given.x, places + given.x0
         self.differs = given.x != given.x0
         if given.fixed is not None:
             self.differs &= ~given.fixed
-        self._read(logits)
+        self._read(logits, place)
+        elsewhere = self.differs.to(logits.dtype)  # 1 where x is not x0
         self.law_x, self.law_0 = law.at(given.x), law.at(given.x0)
-        self.rest = (1 - self.law_x - self.law_0 * self.differs).clamp_(min=0.0)
+        self.true_law, self.true = self.law_0 * elsewhere, self.true * elsewhere
+        self.rest = (1 - self.law_x - self.true_law).clamp_(min=0.0)  # the law away from x and x0
         self.on_law = self.k.own * self.own + self.k.others * self.others
         self.c_law = torch.where(self.differs, self.k.others, self.k.own)
-        self.c_true = (self.f + self.k.others * self.law_0) * self.differs
+        self.c_true = self.f * elsewhere + self.k.others * self.true_law
         # States other than x and x0 whose c is 0: those of no probability under the law, or all where c_law is 0.
-        none = self.c_law == 0
-        self.none = none if bool(none.any()) else None
-        # h - c of the law's factor, with no difference of numbers that are nearly equal.
+        self.none = self.c_law == 0 if float(self.c_law.min()) == 0 else None
+        # h - c of the law's factor and of x0, with no difference of numbers that are nearly equal.
         self.law_excess = self._excess(self.k)
-        self.true_excess = (self.f * torch.expm1(self.log_true) + self.law_excess * self.law_0) * self.differs
+        self.true_excess = self.f * (self.true - elsewhere) + self.law_excess * self.true_law
         # h at x0 and at x in log space: p may have underflowed there, and there need be nothing else in the sum.
         self.log_f_true = self.f.log() + self.log_true
         self.log_h_true = torch.logaddexp(self.log_f_true, (self.on_law * self.law_0).log())
@@ -129,12 +144,15 @@ class _Sites:
             self.log_e_own = self.e.own.log() + self.log_own
             self.log_h_own = torch.logaddexp(self.log_e_own, (self.e.others * self.others).log())
 
-    def _read(self, logits: Tensor) -> None:
+    def _read(self, logits: Tensor, place: Tensor) -> None:
         """Everything that needs the logits: p of all states but x, and what each site must know of them."""
-        logs = logits.log_softmax(-1)
-        self.log_own, self.log_true = logs.view(-1)[self.at_x], logs.view(-1)[self.at_x0]
-        self.probs = logs.exp_()
+        self.probs = torch.softmax(logits, -1, out=place)
         self.own, self.true = self.probs.view(-1)[self.at_x], self.probs.view(-1)[self.at_x0]
+        self.log_own, self.log_true = self.own.log(), self.true.log()
+        smallest = self.true if self.e is None else torch.minimum(self.own, self.true)
+        if float(smallest.min()) < torch.finfo(logits.dtype).tiny:  # too small for p, but not for log p
+            logs = logits.log_softmax(-1).view(-1)
+            self.log_own, self.log_true = logs[self.at_x], logs[self.at_x0]
         self._fill(self.probs, self.at_x, 0.0)  # summed without it: 1 - p(x) would cancel
         if self.given.fixed is not None:
             self.probs.masked_fill_(self.given.fixed[..., None], 0.0)
@@ -143,8 +161,8 @@ class _Sites:
             )
         self.others = self.probs.sum(-1)
 
-    def work(self, wanted: Wanted, gradient: Tensor | None) -> tuple[Tensor, ...]:
-        """The cost and, where the divergence is not what is wanted, the total and the signal; fills ``gradient``."""
+    def work(self, wanted: Wanted) -> tuple[Tensor, ...]:
+        """The cost and, where the divergence is not what is wanted, the total and the signal."""
         ratio = self._ratio() if self.law.spread else None
         weight = torch.ones((), dtype=self.f.dtype, device=self.f.device)
         if wanted.divergence:
@@ -154,8 +172,8 @@ class _Sites:
             total, known, signal = self._total(), self._known_total(), self._signal(ratio)
             kept = total if wanted.total else torch.zeros_like(total)
             cost, centre, parts = kept - weight * signal, kept - weight * known, (total, signal)
-        if gradient is not None:
-            self._gradient(ratio, weight, centre, wanted.total, gradient)
+        if wanted.gradient:
+            self._gradient(ratio, weight, centre, wanted.total)
         return cost, *parts
 
     def _ratio(self) -> Tensor:
@@ -173,8 +191,9 @@ class _Sites:
         if self.e is not None:
             cost = cost + _cost(self.c_own, self._excess(self.e), self.log_h_own)
         if ratio is not None:
-            cost = cost + self.c_law * self.law.mean((ratio - 1).sub_(ratio.log()))
-        if self.none is not None or self.law.empty is not None:
+            terms = [self.law.mean((ratio[part] - 1).sub_(ratio[part].log())) for part in blocks(ratio, _SMALL_BLOCKS)]
+            cost = cost + self.c_law * torch.cat(terms)
+        if self.none is not None or self.law.some_empty:
             cost = cost + self.f * self._where_nothing_is_true()
         return cost if self.none is None else cost + self.on_law * self.rest * self.none
 
@@ -186,8 +205,9 @@ class _Sites:
         if ratio is None:
             return out
         log_law = self.law.negentropy - torch.xlogy(self.law_x, self.law_x)
-        log_law = log_law - torch.xlogy(self.law_0, self.law_0) * self.differs
-        logs = self.law.mean(ratio.log()) + torch.xlogy(self.rest, self.c_law) + log_law
+        log_law = log_law - torch.xlogy(self.true_law, self.true_law)
+        logs = torch.cat([self.law.mean(ratio[part].log()) for part in blocks(ratio, _SMALL_BLOCKS)])
+        logs = logs + torch.xlogy(self.rest, self.c_law) + log_law
         return out + _times_log(self.c_law, logs)
 
     def _total(self) -> Tensor:
@@ -202,14 +222,13 @@ class _Sites:
 
     def _total_excess(self) -> Tensor:
         """sum_v h_v - c_v."""
-        others = self.others - self.true * self.differs
-        out = self.f * others + self.law_excess * self.rest + self.true_excess
+        out = self.f * (self.others - self.true) + self.law_excess * self.rest + self.true_excess
         return out if self.e is None else out + self._excess(self.e)
 
-    def _gradient(self, ratio: Tensor | None, weight: Tensor, centre: Tensor, total: bool, into: Tensor) -> None:
+    def _gradient(self, ratio: Tensor | None, weight: Tensor, centre: Tensor, total: bool) -> None:
         """By the logits, of ``[total] - weight sum_v c_v log h_v``; ``centre`` is sum_v p(v) times that by p(v).
 
-        With ``[1] - weight c_v / h_v`` the derivative by h_v. ``ratio`` and the probabilities are used up.
+        With ``[1] - weight c_v / h_v`` the derivative by h_v. Put where the probabilities are; ``ratio`` is used up.
         """
         kept = 1.0 if total else 0.0
         # What k multiplies: the law's mass away from x, less what is true of it.
@@ -233,23 +252,19 @@ class _Sites:
         slopes = others[..., None]
         if ratio is not None:
             slopes = ratio.mul_((-weight * self.f)[..., None]).add_(slopes)
-        if into.dtype == self.probs.dtype:
-            torch.mul(self.probs, slopes, out=into)
-        else:
-            into.copy_(self.probs.mul_(slopes))
-        flat = into.view(-1)
-        flat.index_add_(0, self.at_x.reshape(-1), at_x.reshape(-1).to(into.dtype))
-        flat.index_add_(0, self.at_x0.reshape(-1), at_x0.reshape(-1).to(into.dtype))
+        flat = self.probs.mul_(slopes).view(-1)
+        flat.index_add_(0, self.at_x.reshape(-1), at_x.reshape(-1))
+        flat.index_add_(0, self.at_x0.reshape(-1), at_x0.reshape(-1))
 
     def _where_nothing_is_true(self) -> Tensor:
         """The probability of all states other than x and x0 whose c is 0."""
         everywhere = (self.probs * self._empty()).sum(-1) if self.law.spread else self.others
         empty = self.law_0 == 0 if self.none is None else (self.law_0 == 0) | self.none
-        return (everywhere - self.true * (self.differs & empty)).clamp_(min=0.0)
+        return (everywhere - self.true * empty).clamp_(min=0.0)
 
     def _elsewhere(self, values: Tensor, value: float) -> Tensor:
         """``value`` at x, at x0, and at the states whose c is 0."""
-        if self.none is not None or self.law.empty is not None:
+        if self.none is not None or self.law.some_empty:
             values.masked_fill_(self._empty(), value)
         self._fill(values, self.at_x, value)
         return self._fill(values, self.at_x0, value)
@@ -265,15 +280,14 @@ class _Sites:
 
     def _excess(self, share: Shares) -> Tensor:
         """What a factor has more than it would have if x0 were known."""
-        more = share.others - share.own
-        return torch.where(self.differs, -more * self.own, more * self.others)
+        return (share.others - share.own) * torch.where(self.differs, -self.own, self.others)
 
 
 def _cost(c: Tensor, excess: Tensor, log_h: Tensor) -> Tensor:
     """h - c + c log(c / h), from h - c where the two are near and from log h where they are not."""
     z = excess / c
     logs = torch.where(z > -0.5, z.log1p(), log_h - c.log())
-    return torch.where(c == 0, excess, c * (z - logs))
+    return torch.where(c == 0, excess, (z - logs).mul_(c))
 
 
 def _times_log(c: Tensor, log_h: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tauleap._shapes import Law, PerState, SiteMask, States
+from tauleap._shapes import Law, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.reverse.mixture import Mixture, Wanted, Worked
 from tauleap.reverse.rank_one_comparison import compare
@@ -27,11 +27,11 @@ class RankOneMixture(Mixture):
         h_x = e
 
     where k and e are linear in p(x) and 1 - p(x): ``on_law`` and ``at_own``. Where ``fixed``, x0 is x. Coefficients
-    are float64, () or with axes that meet x.
+    are float64, and they and ``fixed`` are () or have axes that meet x.
     """
 
     def __init__(
-        self, x: States, law: Law, fixed: SiteMask, on_probs: Tensor, on_law: Shares, at_own: Shares | None
+        self, x: States, law: Law, fixed: Tensor, on_probs: Tensor, on_law: Shares, at_own: Shares | None
     ) -> None:
         self.x, self.law, self.fixed = x, law, fixed
         self.on_probs, self.on_law, self.at_own = on_probs, on_law, at_own

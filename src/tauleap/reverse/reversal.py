@@ -41,3 +41,7 @@ class Reversal(ABC):
     @abstractmethod
     def departures(self, posterior: Posterior) -> Departures:
         """Exit rates, and draws of destinations."""
+
+    @abstractmethod
+    def step_departures(self, earlier: Kernel, between: Kernel, posterior: Posterior) -> Departures:
+        """The same of a step to the time of ``earlier``: the probability to leave x, and draws of where to."""

@@ -7,7 +7,6 @@ from numbers import Real
 import torch
 from torch import Tensor
 
-from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -57,8 +56,7 @@ class Ancestral(Sampler):
         posterior = reverse.posterior(x, u, observed=observed, condition=condition)
         if u != t:
             posterior = reverse.carried(posterior, x, u, x, t)
-        probs = reverse.step_probs(x, t, s, observed=observed, posterior=posterior)
-        out = _draw.categorical(probs, generator)
+        out = reverse.draw_step(x, t, s, observed=observed, posterior=posterior, generator=generator)
         return out, StepInfo.count(x, out, evaluations=1.0, observed=observed)
 
     def __repr__(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.observed import Observed
@@ -43,12 +42,12 @@ class Extrapolated(Sampler):
         x = self.enter(reverse, x_t, t, s, observed)
         u = (t + s) / 2
         first = reverse.posterior(x, t, observed=observed, condition=condition)
-        between = _draw.categorical(reverse.step_probs(x, t, u, observed=observed, posterior=first), generator)
+        between = reverse.draw_step(x, t, u, observed=observed, posterior=first, generator=generator)
         second = reverse.posterior(between, u, observed=observed, condition=condition)
         probs = 2 * second.probs - reverse.carried(first, x, t, between, u).probs
         clamped = (probs < 0).any(-1)
         posterior = Posterior(probs.clamp_(min=0).log_())
-        out = _draw.categorical(reverse.step_probs(between, u, s, observed=observed, posterior=posterior), generator)
+        out = reverse.draw_step(between, u, s, observed=observed, posterior=posterior, generator=generator)
         return out, StepInfo.count(x, out, evaluations=2.0, observed=observed, clamped=clamped)
 
     def __repr__(self) -> str:

@@ -73,8 +73,8 @@ class FirstJump(Sampler):
         posterior = reverse.carried(
             reverse.posterior(here, middle, observed=given, condition=asked), here, middle, here, times
         )
-        probs = reverse.step_probs(here, times, s, observed=given, posterior=posterior)
-        out = x.index_copy(0, going, _draw.categorical(probs, generator))
+        here = reverse.draw_step(here, times, s, observed=given, posterior=posterior, generator=generator)
+        out = x.index_copy(0, going, here)
         return out, StepInfo.count(x, out, evaluations=1 + len(going) / len(x), observed=observed)
 
     def __repr__(self) -> str:

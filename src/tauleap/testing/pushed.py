@@ -32,7 +32,8 @@ from tauleap.sampling import (
 from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.laws import joint_generator, joint_states
 
-_NEGLIGIBLE = 1e-15
+NEGLIGIBLE = 1e-15
+"""A pair of states of less probability is left out of a step of two stages."""
 _PAIRS_AT_ONCE = 2**14
 
 
@@ -116,7 +117,7 @@ def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, Tensor], Te
     joint = law.reshape(-1, 1)
     for site in range(sites):
         joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
-    start, between = (joint > _NEGLIGIBLE).nonzero().unbind(-1)
+    start, between = (joint > NEGLIGIBLE).nonzero().unbind(-1)
     out = torch.zeros_like(law)
     for i, j in zip(start.split(_PAIRS_AT_ONCE), between.split(_PAIRS_AT_ONCE), strict=True):
         out += push_sites(joint[i, j], second(i, j))
