@@ -62,3 +62,31 @@ def test_digits() -> None:
     assert torch.bincount(data.condition).tolist() == [178, 182, 177, 183, 181, 182, 181, 179, 174, 180]
     # The first is a zero: ink around, none in the middle.
     assert data.x[0, 0].tolist()[3] == [0, 4, 12, 0, 0, 8, 8, 0]
+
+
+def test_missing_values_and_sizes_follow_their_rows() -> None:
+    x = torch.arange(20)[:, None] % torch.tensor([2, 5])
+    data = Dataset(x, 5, missing=x == 1, sizes=torch.tensor([2, 5]))
+    assert data.describe() != Dataset(x, 5, sizes=torch.tensor([2, 5])).describe()
+    assert data.describe() != Dataset(x, 5, missing=x == 1).describe()
+    assert data.describe()["missing"] == int((x == 1).sum())
+    for part in data.split(5):
+        assert part.missing is not None
+        assert torch.equal(part.missing, part.x == 1)
+        assert part.sizes is data.sizes
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "told"),
+    [
+        ({"missing": torch.zeros(3, 2)}, TypeError, "bool"),
+        ({"missing": torch.zeros(2, dtype=torch.bool)}, ValueError, r"the shape of x, \(3, 2\), got \(2,\)"),
+        ({"sizes": torch.tensor([2.0, 2.0])}, TypeError, "int64"),
+        ({"sizes": torch.tensor([2])}, ValueError, r"shape of a row, \(2,\), got \(1,\)"),
+        ({"sizes": torch.tensor([2, 9])}, ValueError, "sizes must lie in 1..4"),
+        ({"sizes": torch.tensor([4, 2])}, ValueError, r"row 1 has the state 3 at site \(1,\), which has 2 states"),
+    ],
+)
+def test_missing_values_and_sizes_that_do_not_fit(more: dict, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=told):
+        Dataset(torch.tensor([[0, 1], [2, 3], [1, 1]]), 4, **more)

@@ -23,7 +23,7 @@ from tauleap.network import SequenceTransformer
 from tauleap.noise import Gaussian, LogLinear
 from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
 from tauleap.pretrained import Model
-from tauleap.training import NonFiniteError, Recipe, Run, Settings, state, train, watch
+from tauleap.training import NonFiniteError, RandomMasks, Recipe, Run, Settings, state, train, watch
 from tauleap.training.ema import Ema
 from tauleap.training.engine import Engine
 from tauleap.training.watch import draw_samples, held_out_bits
@@ -31,10 +31,12 @@ from tauleap.training.watch import draw_samples, held_out_bits
 OBJECTIVES = {"complete": CompleteElbo(), "paper": PaperElbo(passes=2) + 0.001 * CrossEntropy()}
 
 
-def recipe(*, dropout: float = 0.1, held_out: bool = False, objective: str = "complete", **settings) -> Recipe:
+def recipe(
+    *, dropout: float = 0.1, held_out: bool = False, objective: str = "complete", masked: bool = False, **settings
+) -> Recipe:
     """Small enough for a few hundred steps a second, with everything that could be lost: dropout, epochs, averages."""
     rows = torch.randint(5, (70, 3), generator=torch.Generator().manual_seed(1))
-    data = Dataset(rows.to(torch.uint8), num_states=5)
+    data = Dataset(rows.to(torch.uint8), num_states=5, missing=(rows == rows[:, :1] + 1) if masked else None)
 
     def model() -> Model:
         process = Gaussian(5, LogLinear(), sigma_0=2.0, sigma_r=1.0)
@@ -48,6 +50,7 @@ def recipe(*, dropout: float = 0.1, held_out: bool = False, objective: str = "co
         model=model,
         objective=OBJECTIVES[objective],
         settings=Settings(**(numbers | {"log_every": 10} | settings)),
+        masking=RandomMasks() if masked else None,
     )
 
 

@@ -35,7 +35,7 @@ def assert_same_run(a: Path, b: Path) -> None:
 
 
 def test_killed_at_random_moments(nursery, tmp_path: Path) -> None:
-    order = {"settings": {"steps": 150, "checkpoint_every": 4}}
+    order = {"settings": {"steps": 150, "checkpoint_every": 4, "masked": True}}
     began = time.monotonic()
     assert nursery.live(tmp_path / "whole", **order) == [0]
     length = time.monotonic() - began

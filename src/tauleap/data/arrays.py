@@ -17,7 +17,9 @@ from tauleap import _check
 class Dataset:
     """Rows ``x`` (n, *shape) of states ``0 .. num_states-1``, in any integer dtype: bytes are as good and smaller.
 
-    ``condition`` (n, ...) goes to the network with its row, for a network that takes one.
+    ``condition`` (n, ...) goes to the network with its row, for a network that takes one. ``missing``, bool like x,
+    marks values that nobody knows; x holds any state there. ``sizes``, int64 of shape (*shape), says how many states
+    each site has, where they differ: the states of a site are ``0 .. size-1``.
 
     >>> data = Dataset(torch.tensor([[0, 1], [2, 2], [1, 0]], dtype=torch.uint8), num_states=3)
     >>> len(data), data.shape, data.rows(torch.tensor([2, 0]))
@@ -28,6 +30,8 @@ class Dataset:
     x: Tensor
     num_states: int
     condition: Tensor | None = None
+    missing: Tensor | None = None
+    sizes: Tensor | None = None
 
     def __post_init__(self) -> None:
         _check.integer("num_states", self.num_states, least=2)
@@ -41,6 +45,8 @@ class Dataset:
             raise ValueError(f"x must hold states 0..{self.num_states - 1}, got values from {low} to {high}")
         if self.condition is not None and len(self.condition) != len(self.x):
             raise ValueError(f"condition must have one entry a row, {len(self.x)}, got {len(self.condition)}")
+        self._check_missing()
+        self._check_sizes()
 
     def __len__(self) -> int:
         return len(self.x)
@@ -70,16 +76,52 @@ class Dataset:
     def describe(self) -> dict[str, Any]:
         """What it is, as JSON can hold it: two datasets with one description have the same rows in the same order."""
         digest = hashlib.sha256(json.dumps([str(self.x.dtype), list(self.x.shape)]).encode())
-        for tensor in (self.x, self.condition):
+        for name in ("x", "condition", "missing", "sizes"):
+            tensor = getattr(self, name)
             if tensor is not None:
+                digest.update(b"" if name in ("x", "condition") else name.encode())
                 digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
+        more = {} if self.missing is None else {"missing": int(self.missing.sum())}
+        more |= {} if self.sizes is None else {"sizes": self.sizes.tolist()}
         return {
             "rows": len(self),
             "shape": list(self.shape),
             "num_states": self.num_states,
+            **more,
             "sha256": digest.hexdigest(),
         }
 
     def _take(self, index: Tensor) -> Dataset:
         condition = None if self.condition is None else self.condition[index]
-        return Dataset(self.x[index], self.num_states, condition)
+        missing = None if self.missing is None else self.missing[index]
+        return Dataset(self.x[index], self.num_states, condition, missing, self.sizes)
+
+    def _check_missing(self) -> None:
+        if self.missing is None:
+            return
+        if not isinstance(self.missing, Tensor) or self.missing.dtype != torch.bool:
+            given = self.missing.dtype if isinstance(self.missing, Tensor) else type(self.missing).__name__
+            raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
+        if self.missing.shape != self.x.shape:
+            raise ValueError(
+                f"missing must have the shape of x, {tuple(self.x.shape)}, got {tuple(self.missing.shape)}"
+            )
+
+    def _check_sizes(self) -> None:
+        if self.sizes is None:
+            return
+        if not isinstance(self.sizes, Tensor) or self.sizes.dtype != torch.int64:
+            given = self.sizes.dtype if isinstance(self.sizes, Tensor) else type(self.sizes).__name__
+            raise TypeError(f"sizes must be an int64 tensor, the number of states of each site, got {given}")
+        if self.sizes.shape != self.shape:
+            raise ValueError(f"sizes must have the shape of a row, {self.shape}, got {tuple(self.sizes.shape)}")
+        low, high = (int(value) for value in torch.aminmax(self.sizes))
+        if low < 1 or high > self.num_states:
+            raise ValueError(f"sizes must lie in 1..{self.num_states}, the number of states, got {low} to {high}")
+        beyond = (self.x >= self.sizes).nonzero()
+        if len(beyond):
+            row, *site = beyond[0].tolist()
+            raise ValueError(
+                f"row {row} has the state {int(self.x[row, *site])} at site {tuple(site)}, which has "
+                f"{int(self.sizes[*site])} states: it must hold 0..{int(self.sizes[*site]) - 1}"
+            )

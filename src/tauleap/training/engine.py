@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import safetensors.torch
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from tauleap._draw import PartOfBatch
 from tauleap.data import Dataset
+from tauleap.observed import Observed
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
 from tauleap.training import state
@@ -102,6 +104,7 @@ class Engine:
         for part, generator in zip(self._parts, self._generators, strict=True):
             index = self._order.take(n * self.settings.batch_size + part * self._size, self._size)
             batch = self.batch(self.data, index, generator.manual_seed(seed_of(seed, "prepare", n)))
+            batch = self._masked(batch, generator.manual_seed(seed_of(seed, "masks", n)))
             generator.manual_seed(seed_of(seed, "noise", n))
             with self.fabric.no_backward_sync(self.network, enabled=part != self._parts[-1]):
                 loss = self.recipe.objective(
@@ -173,8 +176,18 @@ class Engine:
     def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
         """The rows at the positions ``index``, on the device and as the recipe prepares them."""
         condition = None if data.condition is None else data.condition[index].to(self.fabric.device)
-        batch = Batch(data.rows(index).to(self.fabric.device), condition=condition)
+        missing = None if data.missing is None else data.missing[index].to(self.fabric.device)
+        batch = Batch(data.rows(index).to(self.fabric.device), missing=missing, condition=condition)
         return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
+
+    def _masked(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """With the sites given that the recipe's masking draws, beside those that are given already."""
+        if self.recipe.masking is None:
+            return batch
+        given = None if batch.observed is None else batch.observed.mask
+        closed = batch.missing if given is None else given if batch.missing is None else given | batch.missing
+        mask = self.recipe.masking.draw(batch.x0, closed=closed, generator=generator)
+        return replace(batch, observed=Observed(mask if given is None else mask | given, batch.x0))
 
     def _beside_network(self) -> dict[str, Tensor]:
         """The model's buffers outside its network."""

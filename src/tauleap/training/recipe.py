@@ -18,6 +18,7 @@ from tauleap.objective import Objective
 from tauleap.observed import Observed
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import configuration
+from tauleap.training.masking import RandomMasks
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Recipe:
         settings: the numbers.
         prepare: what becomes of clean rows (and their condition) before the objective sees them: flips, given sites.
             All draws must be made through the generator.
+        masking: which sites are given in training, drawn anew at each step; validation has nothing given.
         picture: samples -> bytes (height, width) or (height, width, 3), to look at while training.
     """
 
@@ -97,6 +99,7 @@ class Recipe:
     objective: Objective
     settings: Settings
     prepare: Callable[[Batch, torch.Generator], Batch] | None = None
+    masking: RandomMasks | None = None
     picture: Callable[[Tensor], np.ndarray] | None = None
 
 
@@ -110,7 +113,7 @@ def resolved(recipe: Recipe, model: Model, train: Dataset, held_out: Dataset | N
         "data": train.describe(),
         "held_out": None if held_out is None else held_out.describe(),
         "settings": asdict(recipe.settings),
-    }
+    } | ({} if recipe.masking is None else {"masking": _plainly(recipe.masking)})
     return json.loads(json.dumps(out))
 
 
