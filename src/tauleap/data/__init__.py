@@ -2,6 +2,8 @@
 
 from tauleap.data.arrays import Dataset
 from tauleap.data.digits import digits
+from tauleap.data.form import Form, Opened, form_from
+from tauleap.data.open import open_data
 from tauleap.data.tau import tau_pmf, tau_points
 
-__all__ = ["Dataset", "digits", "tau_pmf", "tau_points"]
+__all__ = ["Dataset", "Form", "Opened", "digits", "form_from", "open_data", "tau_pmf", "tau_points"]

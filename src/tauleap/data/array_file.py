@@ -1,0 +1,249 @@
+"""Arrays of whole numbers in ``.npy`` and ``.npz`` files.
+
+The header is read first, by itself: its type must be a kind of whole number (so nothing is unpickled), and its shape
+must be what the file has bytes for, so that memory is taken only for what is there.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap import _files
+from tauleap.data import limits, windows
+from tauleap.data.arrays import Dataset
+from tauleap.data.form import Form, Opened
+
+_LENGTH = 64
+_PREFERRED = ("x", "data", "train", "x_train", "arr_0")
+_MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class ArrayForm(Form):
+    """Whole numbers of any shape; state ``i`` stands for ``values[i]``, or for ``low + i`` where values is None."""
+
+    kind: ClassVar[str] = "array"
+    sides: tuple[int, ...]
+    low: int
+    states: int
+    values: tuple[int, ...] | None
+    ordered: bool
+    dtype: str
+
+    def __post_init__(self) -> None:
+        whole = all(isinstance(v, int) and not isinstance(v, bool) for v in (*self.sides, self.low, self.states))
+        if not isinstance(self.sides, tuple) or not whole or not self.sides or min(self.sides) < 1:
+            raise ValueError(f"the sides of an array must be whole numbers >= 1, got {self.sides!r}")
+        if not 2 <= self.states <= limits.STATES or not isinstance(self.ordered, bool):
+            raise ValueError(f"an array must have 2..{limits.STATES} states, got {self.states!r}")
+        if self.values is not None:
+            values = self.values
+            if not isinstance(values, tuple) or any(isinstance(v, bool) or not isinstance(v, int) for v in values):
+                raise ValueError("the values of an array must be whole numbers")
+            if len(values) != self.states or list(values) != sorted(set(values)):
+                raise ValueError(f"the values of an array must be {self.states} whole numbers, rising")
+        if self.dtype not in _TYPES:
+            raise ValueError(f"the dtype of an array must be one of {', '.join(_TYPES)}, got {self.dtype!r}")
+        kinds = np.iinfo(self.dtype) if self.dtype != "bool" else None
+        low, high = (self.low, self.low + self.states - 1) if self.values is None else (self.values[0], self.values[-1])
+        if not (0 if kinds is None else kinds.min) <= low <= high <= (1 if kinds is None else kinds.max):
+            raise ValueError(f"{self.dtype} cannot hold values from {low} to {high}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.sides
+
+    @property
+    def num_states(self) -> int:
+        return self.states
+
+    @property
+    def ordinal(self) -> bool:
+        return self.ordered
+
+    def read(self, path: Path) -> Dataset:
+        array, missing = read_array(path)
+        if array.ndim == 1 and len(self.sides) == 1 and missing is None:
+            flat, absent = windows.padded(torch.from_numpy(self._coded(array, path)), self.sides[0])
+            return Dataset(_smallest(flat), self.states, missing=absent if bool(absent.any()) else None)
+        if array.shape[1:] != self.sides:
+            raise ValueError(f"{path} must hold rows of shape {self.sides}, got an array of shape {array.shape}")
+        if missing is not None:  # what is not known may be anything
+            array = np.where(missing, self.low if self.values is None else self.values[0], array)
+        x = _smallest(torch.from_numpy(self._coded(array, path)))
+        return Dataset(x, self.states, missing=None if missing is None else torch.from_numpy(missing))
+
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{stem}.npy"
+        with _files.replacing(path) as file:
+            np.lib.format.write_array(file, self._decoded(x), allow_pickle=False)
+        return [path]
+
+    def show(self, x: Tensor, n: int) -> str:
+        return "\n".join(np.array2string(row, threshold=100, max_line_width=110) for row in self._decoded(x[:n]))
+
+    def _coded(self, array: np.ndarray, path: Path) -> np.ndarray:
+        if self.values is None:
+            states = None
+            wrong = (array < self.low) | (array > self.low + self.states - 1)
+            wanted = f"{self.low}..{self.low + self.states - 1}"
+        else:
+            known = np.asarray(self.values)
+            states = np.searchsorted(known, array).clip(max=len(known) - 1)
+            wrong, wanted = known[states] != array, f"one of {len(known)} values from {known[0]} to {known[-1]}"
+        if wrong.any():
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            raise ValueError(f"{path} holds {array[at]} at index {at}; what the model knows is {wanted}")
+        return array.astype(np.int64) - self.low if states is None else states
+
+    def _decoded(self, x: Tensor) -> np.ndarray:
+        states = self.check(x).numpy()
+        values = states + self.low if self.values is None else np.asarray(self.values)[states]
+        return values.astype(self.dtype)
+
+
+_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+
+def open_array(
+    path: Path, *, length: int | None = None, array: str | None = None, ordinal: bool | None = None
+) -> Opened:
+    """Rows along the first axis; an array with one axis is a sequence that is cut into rows of ``length``."""
+    values, missing = read_array(path, array)
+    report = [f"{path.name}: {values.dtype} {values.shape}"]
+    if values.ndim == 1:
+        length = _LENGTH if length is None else length
+        if len(values) < 2 * length:
+            raise ValueError(
+                f"{path} has one axis of {len(values)} values, too few for two rows of {length}: "
+                "write rows, an array (n, ...), or a smaller length"
+            )
+        rest = len(values) % length
+        values = windows.whole(torch.from_numpy(values), length).numpy()
+        missing = None if missing is None else windows.whole(torch.from_numpy(missing), length).numpy()
+        report.append(f"cut into {len(values)} rows of {length}" + (f", the last {rest} values left out" * (rest > 0)))
+    elif length is not None:
+        raise ValueError(f"length is for a sequence with one axis, but {path} has shape {values.shape}")
+    known = values if missing is None else values[~missing]
+    if known.size == 0:
+        raise ValueError(f"{path} has no value that is not missing")
+    low, high = int(known.min()), int(known.max())
+    ordered = values.ndim >= 3 if ordinal is None else ordinal
+    spread = high - low + 1
+    distinct = None if ordered or spread <= 2 else np.unique(known)
+    if distinct is not None and len(distinct) < spread:
+        held, states = tuple(int(v) for v in distinct), len(distinct)
+        low = held[0]
+        report.append(f"{states} different values from {low} to {high} are the states")
+    else:
+        held, states = None, spread
+        report.append(f"the values {low}..{high} are the states")
+    if states < 2:
+        raise ValueError(f"{path} holds nothing but the value {low}: there is nothing to learn")
+    if states > limits.STATES:
+        raise ValueError(f"{path} has {states:,} states, more than {limits.STATES:,}: put the values into fewer bins")
+    form = ArrayForm(tuple(values.shape[1:]), low, states, held, ordered, values.dtype.name)
+    if missing is not None:
+        values = np.where(missing, low, values)
+        report.append(f"{int(missing.sum())} values are missing")
+    x = _smallest(torch.from_numpy(form._coded(values, path)))
+    return Opened(Dataset(x, states, missing=None if missing is None else torch.from_numpy(missing)), form, report)
+
+
+def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndarray | None]:
+    """The array of whole numbers in a file, and the array ``missing`` beside it in an ``.npz``, if there is one."""
+    limits.size(path)
+    with path.open("rb") as file:
+        if file.read(2) != b"PK":
+            if name is not None:
+                raise ValueError(f"{path} holds one array without a name: leave the name {name!r} out")
+            file.seek(0)
+            found = _read(file, path.stat().st_size, str(path))
+            _rows(found, path)
+            return found, None
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _from_archive(archive, path, name)
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+        raise ValueError(f"{path} is damaged, or no archive of arrays: {error}") from error
+
+
+def _from_archive(archive: zipfile.ZipFile, path: Path, name: str | None) -> tuple[np.ndarray, np.ndarray | None]:
+    entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+    names = [key for key in entries if key != _MISSING]
+    if name is None:
+        name = next((key for key in _PREFERRED if key in names), names[0] if len(names) == 1 else None)
+    if name is None or name not in entries:
+        raise ValueError(f"{path} holds the arrays {', '.join(names[:20]) or '(none)'}: say which one is the data")
+
+    def read(key: str) -> np.ndarray:
+        entry = entries[key]
+        if entry.file_size > limits.FILE_BYTES:
+            raise ValueError(f"{path}: {key} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
+        with archive.open(entry) as file:
+            return _read(file, entry.file_size, f"{path}: {key}")
+
+    found = read(name)
+    _rows(found, path)
+    if _MISSING not in entries or name == _MISSING:
+        return found, None
+    missing = read(_MISSING)
+    if missing.dtype != bool or missing.shape != found.shape:
+        raise ValueError(f"{path}: {_MISSING} must be bool of shape {found.shape}, got {missing.dtype} {missing.shape}")
+    return found, missing if missing.any() else None
+
+
+def _read(file: IO[bytes], size: int, where: str) -> np.ndarray:
+    """One array, from a file of ``size`` bytes."""
+    # The header is at most 64 KiB, and it is parsed apart from the file, so that nothing else can be asked of it.
+    head = file.read(min(size, 2**16 + 12))
+    parse = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    stream = io.BytesIO(head)
+    try:
+        version = np.lib.format.read_magic(stream)
+        if version not in parse:
+            raise ValueError(f"its version {version} is not known")
+        shape, column_major, dtype = parse[version](stream)
+    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, KeyError) as error:
+        raise ValueError(f"{where} is not an array in numpy's format: {error}") from error
+    if dtype.hasobject or dtype.kind not in "iub" or dtype.shape:
+        raise ValueError(f"{where} must hold whole numbers, got {dtype}: save x.astype(numpy.int64) or categories")
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
+        raise ValueError(f"{where} has a shape that is none: {shape}")
+    wanted, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if wanted != there:
+        raise ValueError(f"{where} is damaged: shape {shape} of {dtype} needs {wanted:,} bytes, it has {there:,}")
+    if wanted > limits.FILE_BYTES:
+        raise ValueError(f"{where} has {wanted:,} bytes, more than {limits.FILE_BYTES:,}: save a part of it")
+    content = stream.read()
+    content += file.read(max(wanted - len(content), 0))
+    if len(content) != wanted:
+        raise ValueError(f"{where} is damaged: it ends after {len(content):,} of {wanted:,} bytes")
+    flat = np.frombuffer(content, dtype=dtype)
+    found = flat.reshape(shape, order="F" if column_major else "C")
+    if dtype.kind == "u" and dtype.itemsize == 8 and found.size and int(found.max()) > np.iinfo(np.int64).max:
+        raise ValueError(f"{where} holds numbers above {np.iinfo(np.int64).max}: save the states 0, 1, 2, ...")
+    return np.ascontiguousarray(found).astype(dtype.newbyteorder("="), copy=True)
+
+
+def _rows(array: np.ndarray, path: Path) -> None:
+    if array.ndim == 0 or array.size == 0 or array.ndim > 8:
+        raise ValueError(f"{path} must hold rows, an array (n, ...) with n >= 1, got shape {array.shape}")
+
+
+def _smallest(x: Tensor) -> Tensor:
+    """In the smallest type that holds the states: data is kept in memory as a whole."""
+    high = int(x.max())
+    kinds = ((255, torch.uint8), (2**15 - 1, torch.int16), (2**31 - 1, torch.int32))
+    return x.to(next((dtype for most, dtype in kinds if high <= most), torch.int64))

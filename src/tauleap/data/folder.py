@@ -1,0 +1,26 @@
+"""The files of a folder, by the ends of their names."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+_MOST = 1_000_000
+
+
+def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
+    """All files below ``folder`` in the order of their names; what is hidden, and what links lead to, is left out."""
+    found: list[Path] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(place, name)
+            if not name.startswith(".") and (suffixes is None or path.suffix.lower() in suffixes) and path.is_file():
+                found.append(path)
+        if len(found) > _MOST:
+            raise ValueError(f"{folder} has more than {_MOST:,} files: put fewer into a folder")
+    if not found:
+        wanted = "files" if suffixes is None else f"{', '.join(suffixes)} files"
+        raise ValueError(f"{folder} holds no {wanted}")
+    return sorted(found)

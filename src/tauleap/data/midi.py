@@ -1,0 +1,132 @@
+"""The notes of a Standard MIDI File, read byte by byte with every bound checked.
+
+A file may come from anywhere, and a damaged one must be an error and not the end of the program, so the few events that
+a melody needs are read here; what else a file holds is stepped over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+_DRUMS = 9
+# Bytes that follow a status byte, by its upper half.
+_DATA_BYTES = {0x8: 2, 0x9: 2, 0xA: 2, 0xB: 2, 0xC: 1, 0xD: 1, 0xE: 2}
+_LONGEST = 2**31
+
+
+class Note(NamedTuple):
+    """One note, in ticks."""
+
+    start: int
+    end: int
+    pitch: int
+
+
+@dataclass
+class MidiFile:
+    """Ticks a quarter note, and the notes of each track and channel in the order of their beginnings; no drums."""
+
+    ticks_per_quarter: int
+    parts: list[list[Note]] = field(default_factory=list)
+
+
+class _Bytes:
+    """A piece of a file that is read from its beginning."""
+
+    def __init__(self, content: bytes, at: int, end: int) -> None:
+        self.content, self.at, self.end = content, at, end
+
+    def take(self, count: int) -> bytes:
+        if self.at + count > self.end:
+            raise ValueError(f"byte {self.at}: {count} more bytes are wanted, {self.end - self.at} are there")
+        self.at += count
+        return self.content[self.at - count : self.at]
+
+    def number(self, count: int) -> int:
+        return int.from_bytes(self.take(count), "big")
+
+    def variable(self) -> int:
+        """A number in groups of seven bits, at most four of them."""
+        value = 0
+        for _ in range(4):
+            byte = self.take(1)[0]
+            value = value << 7 | byte & 0x7F
+            if byte < 0x80:
+                return value
+        raise ValueError(f"byte {self.at - 4}: a length has more than four bytes")
+
+    @property
+    def left(self) -> bool:
+        return self.at < self.end
+
+
+def read_midi(content: bytes) -> MidiFile:
+    """The notes in the bytes of a file; a ValueError says at which byte it is damaged."""
+    whole = _Bytes(content, 0, len(content))
+    if whole.take(4) != b"MThd":
+        raise ValueError("byte 0: it does not begin with MThd, so it is no MIDI file")
+    length = whole.number(4)
+    if length < 6:
+        raise ValueError(f"byte 4: the header has {length} bytes, it must have 6")
+    whole.number(2)
+    whole.number(2)
+    division = whole.number(2)
+    whole.take(length - 6)
+    if division == 0 or division >= 0x8000:
+        raise ValueError("byte 12: it counts time in seconds or not at all; ticks a quarter note are wanted")
+    file = MidiFile(division)
+    while whole.left:
+        name, size = whole.take(4), whole.number(4)
+        begin = whole.at
+        whole.take(size)
+        if name == b"MTrk":
+            file.parts += _read_track(_Bytes(content, begin, begin + size))
+    return file
+
+
+def _read_track(track: _Bytes) -> list[list[Note]]:
+    channels: dict[int, list[Note]] = {}
+    sounding: dict[tuple[int, int], int] = {}
+    now = status = 0
+
+    def stop(channel: int, pitch: int) -> None:
+        start = sounding.pop((channel, pitch), None)
+        if start is not None and now > start and channel != _DRUMS:
+            channels.setdefault(channel, []).append(Note(start, now, pitch))
+
+    while track.left:
+        now += track.variable()
+        if now > _LONGEST:
+            raise ValueError(f"byte {track.at}: the track is longer than {_LONGEST} ticks")
+        first = track.take(1)[0]
+        if first < 0x80:  # the status of the event before counts on
+            if status < 0x80:
+                raise ValueError(f"byte {track.at - 1}: {first:#04x} where an event must begin")
+            track.at -= 1
+        else:
+            status = first
+        if status in (0xF0, 0xF7):
+            track.take(track.variable())
+            status = 0
+        elif status == 0xFF:
+            kind = track.take(1)[0]
+            track.take(track.variable())
+            status = 0
+            if kind == 0x2F:
+                break
+        elif status >> 4 in _DATA_BYTES:
+            data = track.take(_DATA_BYTES[status >> 4])
+            if max(data) > 0x7F:
+                raise ValueError(f"byte {track.at - 1}: a value above 127 in an event")
+            channel = status & 0x0F
+            if status >> 4 == 0x9 and data[1] > 0:
+                stop(channel, data[0])  # a note that is struck again has ended
+                sounding[channel, data[0]] = now
+            elif status >> 4 in (0x8, 0x9):
+                stop(channel, data[0])
+        else:
+            raise ValueError(f"byte {track.at - 1}: {status:#04x} is no event of a file")
+    for channel, pitch in list(sounding):
+        stop(channel, pitch)
+    return [sorted(notes) for _, notes in sorted(channels.items())]

@@ -1,0 +1,249 @@
+"""Monophonic melodies, as in Section 6.3 and Appendix H.3 of the paper: at each step a pitch, or a rest.
+
+A step is a sixteenth note, 16 of them a bar of four quarters, and a datum has 256 steps: S = 129, D = 256. States
+0..127 are MIDI's pitches and 128 is the rest. A note that is held and one that is struck again look the same, as in a
+pianoroll. MIDI and WAV files are written by symusic (``pip install 'tauleap[music]'``).
+"""
+
+from __future__ import annotations
+
+import io
+import wave
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap import _check, _files
+from tauleap.data import limits, windows
+from tauleap.data.arrays import Dataset
+from tauleap.data.form import Form, Opened
+from tauleap.data.midi import Note, read_midi
+from tauleap.data.skipped import Skipped
+
+SUFFIXES = (".mid", ".midi")
+REST, NUM_STATES, STEPS = 128, 129, 256
+_STEPS_A_QUARTER, _STEPS_A_BAR = 4, 16
+_MOST_OF_ONE_PITCH = 50 / 256  # of the steps (Appendix H.3)
+_MOST_OVERLAP = 0.05
+_LONGEST_FILE = 2**24  # bytes; a symphony has a megabyte
+_LONGEST_PART = 2**17  # steps, about four hours and a half
+_HEARD = 8  # melodies that are also written as sound
+_RATE = 22_050
+_NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
+
+
+@dataclass(frozen=True)
+class MusicForm(Form):
+    """Melodies of ``steps`` sixteenths."""
+
+    kind: ClassVar[str] = "midi"
+    steps: int = STEPS
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
+            raise ValueError(f"steps must be a whole number >= 1, got {self.steps!r}")
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.steps,)
+
+    @property
+    def num_states(self) -> int:
+        return NUM_STATES
+
+    def read(self, path: Path) -> Dataset:
+        """The first melody of each file, cut into rows; what the last row lacks is missing, so that it can go on."""
+        rows, absent = [], []
+        for file in _files_of(path):
+            found = melodies(file)
+            if not found:
+                raise ValueError(f"{file} has no track in which one note sounds at a time")
+            x, missing = windows.padded(found[0], self.steps)
+            rows.append(x)
+            absent.append(missing)
+        missing = torch.cat(absent)
+        return Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
+
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+        """One MIDI file a row, and a WAV file for each of the first eight rows of all."""
+        folder.mkdir(parents=True, exist_ok=True)
+        written = []
+        for number, row in enumerate(self.check(x), start=first):
+            score = to_score(row)
+            name = f"{stem}-{number:06d}"
+            with _files.replacing(folder / f"{name}.mid") as file:
+                file.write(score.dumps_midi())
+            written.append(folder / f"{name}.mid")
+            if number < _HEARD:
+                with _files.replacing(folder / f"{name}.wav") as file:
+                    file.write(to_wav(score))
+                written.append(folder / f"{name}.wav")
+        return written
+
+    def show(self, x: Tensor, n: int) -> str:
+        return "\n".join(_spell(row) for row in self.check(x[:n]).tolist())
+
+
+def open_music(path: Path, *, length: int | None = None) -> Opened:
+    """All melodies of ``length`` steps (256 by default) in a folder of MIDI files that pass the paper's filter.
+
+    A melody is a track in which one note sounds at a time; it is cut into pieces, one after the other. A piece is left
+    out when it rests for more than a bar, has one pitch only, or one pitch on more than 50 of 256 steps; or when it is
+    there already (Appendix H.3).
+    """
+    _symusic()
+    steps = STEPS if length is None else _check.integer("length", length, least=1)
+    form, skipped, seen = MusicForm(steps), Skipped(), {}
+    files = _files_of(path)
+    for file in files:
+        try:
+            found = melodies(file)
+        except ValueError as error:
+            skipped.add(str(error).removeprefix(f"{file}: "), file.name)
+            continue
+        if not found:
+            skipped.add("no track in which one note sounds at a time", file.name)
+        for melody in found:
+            pieces = windows.whole(melody, steps)
+            if len(pieces) == 0:
+                skipped.add(f"shorter than {steps} steps", file.name)
+            for piece in pieces:
+                reason = why_dull(piece) or ("there already" if piece.numpy().tobytes() in seen else None)
+                if reason is None:
+                    seen[piece.numpy().tobytes()] = piece
+                else:
+                    skipped.add(reason, file.name)
+    if not seen:
+        raise ValueError(
+            f"{path} has no melody of {steps} steps ({'; '.join(skipped.lines())}): "
+            "write a shorter length, or files in which a track holds one melody"
+        )
+    x = torch.stack(list(seen.values()))
+    report = [f"{path.name}: {len(x)} melodies of {steps} steps from {len(files)} files"]
+    return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in skipped.lines()])
+
+
+def melodies(file: Path) -> list[Tensor]:
+    """The tracks of a MIDI file in which one note sounds at a time: states (steps,) from the first bar with a note."""
+    content = limits.contents(file, _LONGEST_FILE)
+    try:
+        midi = read_midi(content)
+    except ValueError as error:
+        raise ValueError(f"{file}: damaged MIDI, {error}") from error
+    found = (encode(part, midi.ticks_per_quarter) for part in midi.parts)
+    return [melody for melody in found if melody is not None]
+
+
+def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
+    """One state a sixteenth, uint8; None where more than one note sounds at a time, but for short overlaps.
+
+    Notes begin and end at the nearest sixteenth and last for one at least; where two meet, the later one sounds.
+
+    >>> encode([Note(0, 100, 60), Note(100, 200, 62)], 100)
+    tensor([60, 60, 60, 60, 62, 62, 62, 62], dtype=torch.uint8)
+    """
+
+    def step(tick: int) -> int:
+        return (2 * tick * _STEPS_A_QUARTER + ticks_per_quarter) // (2 * ticks_per_quarter)
+
+    if not notes:
+        return None
+    spans = [(step(note.start), max(step(note.end), step(note.start) + 1), note.pitch) for note in notes]
+    silent = min(start for start, _, _ in spans) // _STEPS_A_BAR * _STEPS_A_BAR
+    total = max(end for _, end, _ in spans) - silent
+    if total > _LONGEST_PART:
+        return None
+    melody, voices = np.full(total, REST, dtype=np.uint8), np.zeros(total + 1, dtype=np.int64)
+    for start, end, pitch in spans:
+        melody[start - silent : end - silent] = pitch
+        voices[start - silent] += 1
+        voices[end - silent] -= 1
+    voices = voices.cumsum()[:-1]
+    if (voices > 1).sum() > _MOST_OVERLAP * (voices > 0).sum():
+        return None
+    return torch.from_numpy(melody)
+
+
+def why_dull(piece: Tensor) -> str | None:
+    """Why the paper's filter leaves a piece out, or None where it does not."""
+    rests = (piece == REST).tolist()
+    longest = run = 0
+    for rest in rests:
+        run = run + 1 if rest else 0
+        longest = max(longest, run)
+    if longest > _STEPS_A_BAR:
+        return "rests for more than a bar"
+    counts = torch.bincount(piece.long(), minlength=NUM_STATES)[:REST]
+    if int((counts > 0).sum()) < 2:
+        return "has one pitch only"
+    if int(counts.max()) > _MOST_OF_ONE_PITCH * len(piece):
+        return "stays on one pitch for too long"
+    return None
+
+
+def to_score(row: Tensor) -> Any:
+    """A melody as a score of symusic, at 120 quarters a minute; equal neighbours are one note."""
+    symusic = _symusic()
+    score = symusic.Score(480)
+    track = symusic.Track(name="melody", program=0)
+    score.tempos.append(symusic.Tempo(0, 120.0))
+    ticks = 480 // _STEPS_A_QUARTER
+    states, start = row.tolist(), 0
+    for at in range(1, len(states) + 1):
+        if at == len(states) or states[at] != states[start]:
+            if states[start] != REST:
+                track.notes.append(symusic.Note(start * ticks, (at - start) * ticks, states[start], 90))
+            start = at
+    score.tracks.append(track)
+    return score
+
+
+def to_wav(score: Any) -> bytes:
+    """A score as sound: 16 bits, mono."""
+    import importlib.util
+
+    symusic = _symusic()
+    place = importlib.util.find_spec("pretty_midi")
+    if place is None or not place.submodule_search_locations:
+        raise ValueError("sound needs another package: write pip install 'tauleap[music]'")
+    font = Path(place.submodule_search_locations[0]) / "TimGM6mb.sf2"
+    sound = symusic.Synthesizer(sf_path=str(font), sample_rate=_RATE).render(score, stereo=False)
+    samples = np.asarray(sound, dtype=np.float64).reshape(-1)
+    loudest = max(float(np.abs(samples).max(initial=0.0)), 1.0)
+    content = io.BytesIO()
+    with wave.open(content, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(2)
+        file.setframerate(_RATE)
+        file.writeframes((samples / loudest * 32_767).round().astype("<i2").tobytes())
+    return content.getvalue()
+
+
+def _spell(row: Sequence[int]) -> str:
+    """The first notes by name with their lengths in sixteenths; a dot is a rest."""
+    words, start = [], 0
+    for at in range(1, len(row) + 1):
+        if at == len(row) or row[at] != row[start]:
+            name = "." if row[start] == REST else f"{_NAMES[row[start] % 12]}{row[start] // 12 - 1}"
+            words.append(f"{name}:{at - start}")
+            start = at
+    return " ".join(words[:24]) + (" ..." if len(words) > 24 else "")
+
+
+def _files_of(path: Path) -> list[Path]:
+    from tauleap.data.folder import files_in
+
+    return [path] if path.is_file() else files_in(path, SUFFIXES)
+
+
+def _symusic() -> Any:
+    try:
+        import symusic
+    except ModuleNotFoundError as error:
+        raise ValueError("music needs other packages: write pip install 'tauleap[music]'") from error
+    return symusic

@@ -1,0 +1,99 @@
+"""A file or a folder of any kind, as rows of states."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from tauleap.data import images, music
+from tauleap.data.array_file import open_array
+from tauleap.data.folder import files_in
+from tauleap.data.form import Opened
+from tauleap.data.images import open_images
+from tauleap.data.music import open_music
+from tauleap.data.table import open_table
+from tauleap.data.text import open_text
+
+_KINDS = ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files, or a folder of PNG or JPEG pictures"
+
+
+def open_data(
+    path: str | os.PathLike[str],
+    *,
+    length: int | None = None,
+    coding: Literal["auto", "characters", "bytes"] = "auto",
+    drop: Sequence[str] | str = (),
+    array: str | None = None,
+    ordinal: bool | None = None,
+    size: int | None = None,
+) -> Opened:
+    """The rows of a file or folder, what they mean, and what was used; the kind is found by the end of the name.
+
+    Args:
+        path: an array (.npy, .npz), a table (.csv, .tsv, .parquet), a text (.txt), or a folder of MIDI files or
+            pictures.
+        length: of a row, for text (64 by default), music (256) and arrays with one axis (64).
+        coding: of text: characters, bytes, or what suits the file.
+        drop: columns of a table to leave out.
+        array: which array of an .npz.
+        ordinal: whether the numbers of an array are quantities; by default those of rows with two or more axes are.
+        size: of pictures, pixels on the longer side.
+
+    Every error about the data is a ValueError that names the file, the place, and what to do.
+    """
+    path = Path(path)
+    drop = (drop,) if isinstance(drop, str) else tuple(drop)
+    given: dict[str, Any] = {
+        "length": length,
+        "coding": None if coding == "auto" else coding,
+        "drop": drop or None,
+        "array": array,
+        "ordinal": ordinal,
+        "size": size,
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    if not path.exists():
+        raise ValueError(f"{path} does not exist")
+    if path.is_dir():
+        return _open_folder(path, given)
+    opener, takes = _by_suffix(path)
+    return opener(path, **_fitting(given, takes, path))
+
+
+def _by_suffix(path: Path) -> tuple[Any, tuple[str, ...]]:
+    suffix = path.suffix.lower()
+    if suffix in (".npy", ".npz"):
+        return open_array, ("length", "array", "ordinal")
+    if suffix in (".csv", ".tsv", ".parquet"):
+        return open_table, ("drop",)
+    if suffix == ".txt":
+        return open_text, ("length", "coding")
+    if suffix in (*images.SUFFIXES, *music.SUFFIXES):
+        raise ValueError(f"{path} is one piece: give the folder that holds many such files")
+    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}; what can be read is {_KINDS}")
+
+
+def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
+    endings = Counter(file.suffix.lower() for file in files_in(path))
+    scores, pictures = (sum(endings[s] for s in suffixes) for suffixes in (music.SUFFIXES, images.SUFFIXES))
+    if scores and pictures:
+        raise ValueError(f"{path} holds {scores} MIDI files and {pictures} pictures: give a folder of one kind")
+    if not scores and not pictures:
+        few = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
+        raise ValueError(f"{path} holds {few}; what can be read is {_KINDS}")
+    opener, takes = (open_music, ("length",)) if scores else (open_images, ("size",))
+    opened = opener(path, **_fitting(given, takes, path))
+    others = endings.total() - scores - pictures
+    return Opened(
+        opened.dataset, opened.form, opened.report + [f"left out: {others} files of other kinds"] * (others > 0)
+    )
+
+
+def _fitting(given: dict[str, Any], takes: tuple[str, ...], path: Path) -> dict[str, Any]:
+    wrong = [name for name in given if name not in takes]
+    if wrong:
+        raise ValueError(f"{wrong[0]} has no meaning for {path}, which takes {' and '.join(takes)}")
+    return given

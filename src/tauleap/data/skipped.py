@@ -1,0 +1,32 @@
+"""What was left out and why, counted, with a few names for each reason."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+_NAMED = 3
+
+
+class Skipped:
+    """
+    >>> skipped = Skipped()
+    >>> for name in "abcd": skipped.add("too small", name)
+    >>> skipped.lines()
+    ['too small: 4 (a, b, c, ...)']
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, list[str]] = defaultdict(list)
+
+    def add(self, reason: str, name: str) -> None:
+        """Counts one."""
+        self._names[reason].append(name)
+
+    def lines(self) -> list[str]:
+        """One a reason, the commonest first, at most ten."""
+        order = sorted(self._names.items(), key=lambda item: -len(item[1]))
+        told = []
+        for reason, names in order[:10]:
+            few = list(dict.fromkeys(names))
+            told.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
+        return [*told, f"{len(order) - 10} more reasons"] if len(order) > 10 else told
