@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -117,6 +118,15 @@ def test_is_rebuilt_from_its_configuration(case) -> None:
     twin.load_state_dict(network.state_dict(), strict=True)
     x, t = case.x(), torch.rand(3)
     assert torch.equal(twin(x, t), network(x, t))
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_numbers_may_be_those_of_numpy(case) -> None:
+    """As ``x.max() + 1`` of an array; the configuration holds Python's."""
+    numbers = {name: np.int64(value) for name, value in case.arguments.items() if type(value) is int}
+    shapes = {name: tuple(np.array(value)) for name, value in case.arguments.items() if isinstance(value, tuple)}
+    network = case.network(**numbers, **shapes)
+    assert json.loads(json.dumps(network.config)) == case.network().config
 
 
 def test_its_configuration_cannot_be_changed_from_outside(case) -> None:

@@ -28,19 +28,19 @@ def test_widths_can_be_set() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"num_states": 1}, "num_states must be an integer of at least 2, got 1"),
-        ({"shape": ()}, r"shape must be one or more positive integers.*got \(\)"),
-        ({"shape": (2, 0)}, r"got \(2, 0\)"),
+        ({"num_states": 1}, "num_states must be a whole number >= 2, got 1"),
+        ({"shape": ()}, r"shape must be one or more whole numbers.*got \(\)"),
+        ({"shape": (2, 0)}, "every entry of shape must be a whole number >= 1, got 0"),
         ({"shape": 2}, "got 2"),
-        ({"width": 0}, "width must be a positive integer, got 0"),
+        ({"width": 0}, "width must be a whole number >= 1, got 0"),
         ({"depth": -1}, "depth must be"),
-        ({"hidden": 2.5}, r"hidden must be a positive integer, got 2\.5"),
-        ({"time_size": 7}, "time_size must be a positive even integer, got 7"),
+        ({"hidden": 2.5}, r"hidden must be a whole number >= 1, got 2\.5 of type float"),
+        ({"time_size": 7}, "time_size must be even, got 7"),
     ],
 )
 @pytest.mark.usefixtures("as_users_call")
 def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(TypeError if "of type" in message else ValueError, match=message):
         ResidualMLP(**arguments)
 
 

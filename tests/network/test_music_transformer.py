@@ -39,10 +39,10 @@ def test_takes_sequences_of_any_length_and_knows_positions() -> None:
     ("arguments", "message"),
     [
         ({"heads": 7}, "width must be a multiple of heads, got width=128 and heads=7"),
-        ({"width": 9, "heads": 3}, "width must be a positive even integer, got 9"),
+        ({"width": 9, "heads": 3}, "width must be even, got 9"),
         ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1\.0"),
         ({"dropout": -0.1}, "dropout must lie"),
-        ({"output_depth": 0}, "output_depth must be a positive integer, got 0"),
+        ({"output_depth": 0}, "output_depth must be a whole number >= 1, got 0"),
         ({"num_states": 0}, "num_states must be"),
     ],
 )

@@ -80,8 +80,8 @@ def test_with_a_shape_tells_sites_apart() -> None:
         ({"width": 30, "heads": 8}, "width must be a multiple of heads"),
         ({"width": 15, "heads": 5}, "heads of even size, got width=15 and heads=5"),
         ({"depth": 0}, "depth must be"),
-        ({"num_classes": 0}, "num_classes must be a positive integer, got 0"),
-        ({"shape": (0,)}, "shape must be"),
+        ({"num_classes": 0}, "num_classes must be a whole number >= 1, got 0"),
+        ({"shape": (0,)}, "every entry of shape must be"),
         ({"dropout": 2.0}, "dropout must lie"),
     ],
 )

@@ -71,8 +71,8 @@ def test_groups_divide_the_channels() -> None:
     ("arguments", "message"),
     [
         ({"width": 6}, "width must be a multiple of 4, for the group norm, got 6"),
-        ({"multipliers": ()}, "multipliers must be one or more positive integers"),
-        ({"multipliers": (1, 0)}, r"multipliers must be.*got \(1, 0\)"),
+        ({"multipliers": ()}, "multipliers must be one or more whole numbers"),
+        ({"multipliers": (1, 0)}, "every entry of multipliers must be a whole number >= 1, got 0"),
         ({"attention_levels": (4,)}, r"attention_levels must be among \[0, 1, 2, 3\], got \[4\]"),
         ({"dropout": 1.5}, "dropout must lie"),
         ({"depth": 0}, "depth must be"),

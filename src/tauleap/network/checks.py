@@ -7,37 +7,27 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-
-def is_size(value: object) -> bool:
-    """Whether it is a positive integer; True is not."""
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+from tauleap import _check
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises unless every named size is a positive integer."""
+    """Raises unless every named size is a whole number above 0."""
     for name, size in sizes.items():
-        if not is_size(size):
-            raise ValueError(f"{name} must be a positive integer, got {size!r}")
+        _check.integer(name, size, least=1)
 
 
 def check_even(**sizes: int) -> None:
-    """Raises unless every named size is a positive even integer."""
+    """Raises unless every named size is an even number above 0."""
     for name, size in sizes.items():
-        if not is_size(size) or size % 2:
-            raise ValueError(f"{name} must be a positive even integer, got {size!r}")
-
-
-def check_states(num_states: int) -> None:
-    """Raises unless there are at least two states."""
-    if not is_size(num_states) or num_states < 2:
-        raise ValueError(f"num_states must be an integer of at least 2, got {num_states!r}")
+        if _check.integer(name, size, least=2) % 2:
+            raise ValueError(f"{name} must be even, got {size!r}")
 
 
 def check_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
-    """The shape as a tuple; raises unless it is one or more positive integers."""
-    if not isinstance(shape, Sequence) or not shape or not all(map(is_size, shape)):
-        raise ValueError(f"{name} must be one or more positive integers, as (2,) or (3, 32, 32), got {shape!r}")
-    return tuple(shape)
+    """The shape as a tuple; raises unless it is one or more whole numbers above 0."""
+    if not isinstance(shape, Sequence) or not shape:
+        raise ValueError(f"{name} must be one or more whole numbers, as (2,) or (3, 32, 32), got {shape!r}")
+    return tuple(_check.integer(f"every entry of {name}", side, least=1) for side in shape)
 
 
 def check_heads(width: int, heads: int) -> None:

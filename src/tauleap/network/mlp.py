@@ -9,8 +9,9 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
-from tauleap.network.checks import check_call, check_even, check_shape, check_sizes, check_states
+from tauleap.network.checks import check_call, check_even, check_shape, check_sizes
 from tauleap.network.encoding import normalise, one_hot
 from tauleap.network.film import FiLM
 from tauleap.network.network import Network, Times
@@ -65,7 +66,7 @@ class ResidualMLP(Network):
         one_hot: bool = False,
         mark_observed: bool = False,
     ) -> None:
-        check_states(num_states)
+        _check.integer("num_states", num_states, least=2)
         sides = check_shape(shape)
         check_sizes(width=width, hidden=hidden, depth=depth, time_hidden=time_hidden, time_width=time_width)
         check_even(time_size=time_size)

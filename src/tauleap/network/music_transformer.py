@@ -7,9 +7,10 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.attention import SelfAttention
-from tauleap.network.checks import check_call, check_dropout, check_even, check_heads, check_sizes, check_states
+from tauleap.network.checks import check_call, check_dropout, check_even, check_heads, check_sizes
 from tauleap.network.encoding import mark, one_hot
 from tauleap.network.film import FiLM
 from tauleap.network.mlp import ResidualBlock
@@ -73,7 +74,7 @@ class MusicTransformer(Network):
         dropout: float = 0.1,
         mark_observed: bool = False,
     ) -> None:
-        check_states(num_states)
+        _check.integer("num_states", num_states, least=2)
         check_heads(width, heads)
         check_sizes(hidden=hidden, depth=depth, output_depth=output_depth)
         check_sizes(time_hidden=time_hidden, time_width=time_width)

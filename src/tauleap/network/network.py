@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from copy import deepcopy
+from numbers import Integral
 from typing import Any, TypeAlias
 
 from jaxtyping import Float
@@ -26,7 +27,8 @@ class Network(nn.Module, ABC):
 
     def __init__(self, **config: Any) -> None:
         super().__init__()
-        self._config = config
+        # A whole number may be one of numpy's, which JSON does not know.
+        self._config = {name: _plain(value) for name, value in config.items()}
 
     @property
     def config(self) -> dict[str, Any]:
@@ -45,3 +47,9 @@ class Network(nn.Module, ABC):
         Returns:
             (B, *shape, S), in the dtype of the parameters.
         """
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value

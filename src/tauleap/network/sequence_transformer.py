@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.adaptive_block import AdaptiveBlock, zeroed
-from tauleap.network.checks import check_call, check_dropout, check_heads, check_shape, check_sizes, check_states
+from tauleap.network.checks import check_call, check_dropout, check_heads, check_shape, check_sizes
 from tauleap.network.encoding import mark
 from tauleap.network.network import Network, Times
 from tauleap.network.rotary import Rotation
@@ -48,7 +49,7 @@ class SequenceTransformer(Network):
         dropout: float = 0.0,
         num_classes: int | None = None,
     ) -> None:
-        check_states(num_states)
+        _check.integer("num_states", num_states, least=2)
         check_heads(width, heads)
         if width // heads % 2:
             raise ValueError(f"rotary positions need heads of even size, got width={width} and heads={heads}")

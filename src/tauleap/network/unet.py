@@ -9,8 +9,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
-from tauleap.network.checks import check_call, check_dropout, check_shape, check_sizes, check_states
+from tauleap.network.checks import check_call, check_dropout, check_shape, check_sizes
 from tauleap.network.encoding import normalise
 from tauleap.network.network import Network, Times
 from tauleap.network.time_embedding import TimeEmbedding
@@ -53,7 +54,7 @@ class UNet(Network):
         outputs: int = 2,
         mark_observed: bool = False,
     ) -> None:
-        check_states(num_states)
+        _check.integer("num_states", num_states, least=2)
         check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs)
         if width % 4:
             raise ValueError(f"width must be a multiple of 4, for the group norm, got {width}")
