@@ -5,9 +5,9 @@ import torch
 
 from tauleap.noise import Absorbing
 from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, hold, sample
-from tauleap.testing.cases import NAMES, correlated, counts, draws
+from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from
-from tauleap.testing.pushed import marginal, run
+from tauleap.testing.pushed import marginal, push_corrector, run
 
 LEVEL = 1e-3
 DRAWS = 100_000
@@ -76,3 +76,29 @@ def test_at_a_fixed_time_gillespies_algorithm_keeps_the_marginal(name: str, gene
     )
     if name != "absorbing":  # it takes longest there to forget where it began
         assert_drawn_from(counts(from_one_state, kept), kept.reshape(-1), LEVEL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_at_a_fixed_time_by_leaps(name: str, generator: torch.Generator) -> None:
+    """From one state, so that there is a way to go: the law after as many leaps of the corrector, pushed."""
+    reverse, law = correlated(name, sites=2)
+    x = torch.tensor([[0, reverse.process.num_states - 1]])
+    expected = torch.zeros_like(law)
+    expected[tuple(x[0])] = 1.0
+    for _ in range(4):
+        expected = push_corrector(reverse, expected, 0.4, 0.1)
+    after, info = hold(reverse, x.repeat(20_000, 1), 0.4, steps=4, step=0.1, generator=generator)
+    assert float(info.evaluations) == 4
+    assert_drawn_from(counts(after, expected), expected.reshape(-1), LEVEL)
+
+
+def test_a_long_run_at_a_fixed_time_ends_in_the_marginal(generator: torch.Generator) -> None:
+    """Three hundred short leaps from one state: q_t but for the error of the leaps, which is pushed along."""
+    reverse, law = correlated("birth/death", sites=2)
+    kept, pushed = marginal(reverse, law, 0.4), torch.zeros_like(law)
+    pushed[0, 0] = 1.0
+    for _ in range(300):
+        pushed = push_corrector(reverse, pushed, 0.4, 0.02)
+    assert total_variation(pushed, kept) < 0.02
+    after, _ = hold(reverse, torch.zeros(5000, 2).long(), 0.4, steps=300, step=0.02, generator=generator)
+    assert_drawn_from(counts(after, pushed), pushed.reshape(-1), LEVEL)

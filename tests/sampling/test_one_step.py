@@ -10,11 +10,11 @@ from torch import Tensor
 from tauleap.denoise import ExactDenoiser
 from tauleap.noise import Constant, Dense
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling import TauLeaping
+from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.sampling.tau_leaping import MultipleJumps
-from tauleap.testing.cases import counts
+from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from, random_law
-from tauleap.testing.pushed import leap_laws, push_sites
+from tauleap.testing.pushed import leap_laws, marginal, push_sites, run
 
 TREATMENTS: tuple[MultipleJumps, ...] = ("add", "reject", "last")
 LEVEL = 1e-3
@@ -95,6 +95,46 @@ def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator
     law = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(busy.rates(x, t), x, t - s, how))
     drawn, _ = TauLeaping(how).step(busy, x.expand(100_000, -1).contiguous(), t, s, generator=generator)
     assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("how", TREATMENTS)
+def test_draws_have_that_law_under_every_noise(name: str, how: MultipleJumps, generator: torch.Generator) -> None:
+    """From states with all that a site can be, masked or not, at an end or not; Poisson variables for every state."""
+    reverse, _ = correlated(name, sites=2)
+    if how == "add" and not reverse.process.ordinal:
+        return
+    t, s, size = 0.8, 0.3, reverse.process.num_states
+    x = torch.tensor([[size - 1, size - 1], [1, size - 1]])
+    rates = reverse.rates(x, t)
+    for row in range(len(x)):
+        laws = [
+            by_a_poisson_variable_for_every_state(rates[row, site], int(x[row, site]), t - s, how) for site in (0, 1)
+        ]
+        law = torch.outer(*laws)
+        drawn, _ = TauLeaping(how).step(reverse, x[row].expand(50_000, -1).contiguous(), t, s, generator=generator)
+        assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
+
+
+def test_rejection_matters_on_coarse_grids_and_not_on_fine_ones(generator: torch.Generator) -> None:
+    """Whole runs: laws pushed with and without it, and what the loop counts on the way."""
+    reverse, law = correlated("uniform", sites=2)
+    start, apart, counted = marginal(reverse, law, 1.0), [], []
+    for steps in (4, 64, 256):
+        grid = uniform_grid(steps, end=0.1)
+        rejecting, taking = (run(TauLeaping(how), reverse, start, grid) for how in ("reject", "last"))
+        apart.append(total_variation(rejecting, taking))
+        x = draws(start, 4000, generator)
+        found = sample(reverse, TauLeaping("reject"), x.shape, grid=grid, start=x, final="none", generator=generator)
+        counted.append(float(found.info.rejected.sum()))
+        assert_drawn_from(counts(found.x0, rejecting), rejecting.reshape(-1), LEVEL)
+        if steps == 4:
+            with pytest.raises(AssertionError, match="chi-square"):
+                assert_drawn_from(counts(found.x0, rejecting), taking.reshape(-1), LEVEL)
+    assert apart[0] > 0.05
+    assert apart[1] < 0.3 * apart[0]
+    assert apart[2] < 0.3 * apart[1]
+    assert counted[0] > 0.05 > counted[2] > 0
 
 
 def test_jumps_are_rejected_and_counted(busy: ReverseProcess, generator: torch.Generator) -> None:

@@ -21,7 +21,8 @@ from tauleap.sampling import (
     uniform_grid,
 )
 from tauleap.testing.cases import NAMES, correlated, slope, smooth, total_variation
-from tauleap.testing.pushed import marginal, push_corrector, run
+from tauleap.testing.laws import joint_states
+from tauleap.testing.pushed import marginal, push_corrector, push_sites, run
 
 END = 0.1
 
@@ -58,6 +59,24 @@ def test_ancestral_is_of_order_1(name: str, sites: int) -> None:
 def test_one_site_is_sampled_exactly_by_ancestral_steps(name: str, sampler: Sampler) -> None:
     for steps in (1, 3, 10):
         assert error(sampler, correlated(name, sites=1, num_states=5), steps) < 1e-12
+
+
+def d3pm(reverse: ReverseProcess, law: Tensor, k: int) -> Tensor:
+    """The law of ``sample(reverse, Ancestral(), ..., grid=[k/k, ..., 1/k], final="sample")``, started from q_1."""
+    law = run(Ancestral(), reverse, marginal(reverse, law, 1.0), [step / k for step in range(k, 0, -1)])
+    probs = reverse.posterior(joint_states(law.shape[0], law.ndim), 1 / k).probs
+    return push_sites(law.reshape(-1), probs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_d3pm_misses_the_law_of_two_sites_by_one_over_k_and_that_of_one_by_nothing(name: str) -> None:
+    """On its K times, with the exact posterior and the last step of the D3PM sampler: Appendix G."""
+    one = correlated(name, sites=1)
+    assert total_variation(d3pm(*one, 3), one[1]) < 1e-12
+    case = correlated(name, sites=2) if name == "absorbing" else smooth(name, sites=2, num_states=3)
+    ks = (16, 32, 64)
+    errors = [total_variation(d3pm(*case, k), case[1]) for k in ks]
+    assert 0.95 <= slope([1 / k for k in ks], errors) <= 1.05
 
 
 @pytest.mark.parametrize("name", ["uniform", "birth/death", "Gaussian"])

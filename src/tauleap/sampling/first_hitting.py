@@ -27,11 +27,7 @@ class FirstHitting(Sampler):
     order = math.inf
 
     def check(self, process: ForwardProcess) -> None:
-        if not isinstance(process, Absorbing):
-            raise ValueError(
-                f"FirstHitting() is for Absorbing noise, where a site jumps once, got {type(process).__name__}: for "
-                f"exact simulation of {type(process).__name__} write Uniformization() or NextReaction()"
-            )
+        _absorbing(process)
 
     def step(
         self,
@@ -45,8 +41,8 @@ class FirstHitting(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        assert isinstance(reverse.process, Absorbing)
-        schedule, mask = reverse.process.schedule, reverse.process.mask
+        process = _absorbing(reverse.process)
+        schedule, mask = process.schedule, process.mask
         out = x.clone()
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
         moved = -torch.expm1(-schedule.total(torch.full((len(x),), t, dtype=torch.float64, device=x.device)))
@@ -74,3 +70,13 @@ class FirstHitting(Sampler):
 
     def __repr__(self) -> str:
         return "FirstHitting()"
+
+
+def _absorbing(process: ForwardProcess) -> Absorbing:
+    if isinstance(process, Absorbing):
+        return process
+    name = type(process).__name__
+    raise ValueError(
+        f"FirstHitting() is for Absorbing noise, where a site jumps once, got {name}: for exact simulation of {name} "
+        "write Uniformization() or NextReaction()"
+    )

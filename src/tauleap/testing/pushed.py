@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap.denoise import Posterior
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -30,11 +29,11 @@ from tauleap.sampling import (
     WithCorrector,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
-from tauleap.testing.laws import joint_generator, joint_states
+from tauleap.testing.laws import joint_generator, joint_states, site_kernels
 
 NEGLIGIBLE = 1e-15
 """A pair of states of less probability is left out of a step of two stages."""
-_PAIRS_AT_ONCE = 2**14
+_SITES_AT_ONCE = 64
 
 
 def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor) -> Tensor:
@@ -87,18 +86,33 @@ def leap_laws(rates: Tensor, x: Tensor, tau: float, multiple_jumps: MultipleJump
 def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
     """The law of x + sum_v P_v (v - x), clamped: a compound Poisson law, by its characteristic function.
 
-    It is taken on a circle so long that what goes round it is below rounding.
+    It is taken on a circle, a few sites at a time, with one length for those.
+    """
+    laws = [
+        _clamped_sum(some, own, tau)
+        for some, own in zip(
+            rates.flatten(0, -2).split(_SITES_AT_ONCE), x.reshape(-1, 1).split(_SITES_AT_ONCE), strict=True
+        )
+    ]
+    return torch.cat(laws).reshape(rates.shape)
+
+
+def _clamped_sum(rates: Tensor, x: Tensor, tau: float) -> Tensor:
+    """For sites with rates (n, S) and states x (n, 1).
+
+    The circle is so long that what goes round it is below rounding: by Bernstein's inequality a sum of jumps of length
+    < S, of mean m and variance v, is further than 25 S + sqrt(75 v) from m with a probability below exp(-37).
     """
     size = rates.shape[-1]
-    jumps = tau * float(rates.sum(-1).max())
-    most = jumps + 12 * math.sqrt(jumps + 1) + 30  # beyond this many jumps a Poisson variable has no mass to speak of
-    length = 1 << math.ceil(math.log2(2 * size * min(most, 2 * math.sqrt(most) + 30)))
-    displacement = torch.arange(size) - x[..., None]
-    circle = torch.zeros(*x.shape, length, dtype=rates.dtype).scatter_(-1, displacement % length, rates)
+    displacement = torch.arange(size) - x
+    mean, variance = tau * (rates * displacement).sum(-1), tau * (rates * displacement**2).sum(-1)
+    reach = float((mean.abs() + torch.sqrt(75 * variance)).max()) + 26 * size
+    length = 1 << math.ceil(math.log2(2 * reach))
+    circle = torch.zeros(len(x), length, dtype=rates.dtype).scatter_(-1, displacement % length, rates)
     law = torch.fft.irfft(torch.exp(tau * (torch.fft.rfft(circle) - rates.sum(-1, keepdim=True))), n=length)
     place = torch.arange(length)
     place = torch.where(place < length // 2, place, place - length)
-    ends = (x[..., None] + place).clamp_(0, size - 1)
+    ends = (x + place).clamp_(0, size - 1)
     return torch.zeros_like(rates).scatter_add_(-1, ends, law.clamp_(min=0))
 
 
@@ -111,16 +125,20 @@ def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
     return (joint.mT @ laws[:, -1]).reshape([size] * sites)
 
 
-def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Two stages: ``first`` (S^D, D, S) from x to x*, and ``second`` of the numbers of x and x*, (pairs, D, S)."""
+def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """Two stages: ``first`` (S^D, D, S) from x to x*, and ``second`` of the numbers of several x and of one x*.
+
+    ``second`` gives (len(x), D, S). One x* at a time, so that what is made for it stays in the cache.
+    """
     count, sites, _ = first.shape
     joint = law.reshape(-1, 1)
     for site in range(sites):
         joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
-    start, between = (joint > NEGLIGIBLE).nonzero().unbind(-1)
     out = torch.zeros_like(law)
-    for i, j in zip(start.split(_PAIRS_AT_ONCE), between.split(_PAIRS_AT_ONCE), strict=True):
-        out += push_sites(joint[i, j], second(i, j))
+    for between, weights in enumerate(joint.mT.contiguous()):
+        start = (weights > NEGLIGIBLE).nonzero().squeeze(-1)
+        if len(start):
+            out += push_sites(weights[start], second(start, between))
     return out
 
 
@@ -147,24 +165,39 @@ def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: f
     a1, a2 = sampler.weights
     rates, later = reverse.rates(x, t), reverse.rates(x, u)
 
-    def second(i: Tensor, j: Tensor) -> Tensor:
-        extrapolated = (a1 * later[j] - a2 * rates[i]).clamp_(min=0).scatter_(-1, x[j][..., None], 0.0)
-        return leap_laws(extrapolated, x[j], u - s, "last")
+    def second(i: Tensor, j: int) -> Tensor:
+        here = x[j].expand(len(i), -1)
+        extrapolated = (a1 * later[j] - a2 * rates[i]).clamp_(min=0).scatter_(-1, here[..., None], 0.0)
+        return leap_laws(extrapolated, here, u - s, "last")
 
     return push_pairs(law, leap_laws(rates, x, t - u, "last"), second)
 
 
 @pushed.register
 def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
-    x, u = _states(law), (t + s) / 2
+    x, u, sites = _states(law), (t + s) / 2, range(law.ndim)
     first, later = reverse.posterior(x, t), reverse.posterior(x, u).probs
+    # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
+    carried = torch.stack(
+        [reverse.carried(first, x, t, torch.full_like(x, y), u).probs for y in range(reverse.process.num_states)]
+    )
+    onward = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
 
-    def second(i: Tensor, j: Tensor) -> Tensor:
-        carried = reverse.carried(Posterior(first.logits[i]), x[i], t, x[j], u)
-        probs = (2 * later[j] - carried.probs).clamp_(min=0)
-        return reverse.step_probs(x[j], u, s, posterior=Posterior(probs.log()))
+    def second(i: Tensor, j: int) -> Tensor:
+        told = torch.stack([carried[x[j, site], i, site] for site in sites], dim=1)
+        probs = (2 * later[j] - told).clamp_(min=0)
+        probs = probs / probs.sum(-1, keepdim=True)
+        return torch.stack([probs[:, site] @ onward[site][x[j, site]] for site in sites], dim=1)
 
     return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second)
+
+
+def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: float) -> Tensor:
+    """p(x_s = v | x_t = y, x0) at [y, x0, v], 0 where y cannot come from x0."""
+    early, between = (site_kernels(reverse.process, (sites,), *times)[site] for times in ((s,), (t, s)))
+    joint = (early[:, :, None] * between[None]).permute(2, 0, 1)
+    total = joint.sum(-1, keepdim=True)
+    return torch.where(total > 0, joint / torch.where(total > 0, total, 1.0), 0.0)
 
 
 @pushed.register
