@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from tauleap import ReverseProcess
+from tauleap import Observed, ReverseProcess
 from tauleap.denoise import ExactDenoiser
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
 from tauleap.objective import CrossEntropy, DiscreteTimeElbo, GridTimes, prior_divergence
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law, site_kernels
-from tauleap.testing.objective import Path, TableDenoiser, at_paths, every_path
+from tauleap.testing.objective import TableDenoiser, at_paths, every_path, expected_discrete
 
 SIZE = 3
 PROCESSES = {
@@ -75,33 +75,20 @@ def test_all_terms_are_the_mean_of_the_random_one() -> None:
     assert bool((every.terms["reconstruction"] > 0).all())
 
 
-def expected_bound(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
-    """The mean of L_DT over data and noise, all K terms, by enumeration."""
-    process, sites = reverse.process, law.ndim
-    states = joint_states(process.num_states, sites)
-    clean, noisy, k = torch.cartesian_prod(
-        (law.reshape(-1) > 0).nonzero().flatten(), torch.arange(len(states)), torch.arange(1, steps + 1)
-    ).unbind(-1)
-    x0, x, t = states[clean], states[noisy], k / steps
-    arrival = process.kernel_from(x0, t, dtype=torch.float64).gather(-1, x[..., None]).squeeze(-1).prod(-1)
-    seen = arrival > 0
-    path = Path(law.reshape(-1)[clean][seen] * arrival[seen] / steps, x0[seen], x[seen], x[seen])
-    return float((path.weight * at_paths(DiscreteTimeElbo(steps), reverse, path, t[seen])).sum())
-
-
-@pytest.mark.parametrize("name", ["uniform", "absorbing", "birth/death"])
+@pytest.mark.parametrize("name", ["uniform", "absorbing", "birth/death", "gaussian"])
 def test_tends_to_the_complete_bound_as_one_over_k(name: str) -> None:
     """With the exact posterior the complete bound is the entropy of the data; the slope of the excess is -1."""
     process: ForwardProcess = {
         "uniform": Uniform(SIZE, Constant(4.0)),
         "absorbing": Absorbing(SIZE + 1, Constant(14.0)),
         "birth/death": BirthDeath(SIZE, Constant(14.0)),
+        "gaussian": Gaussian(SIZE, Constant(10.0), sigma_0=1.0, sigma_r=1.0),
     }[name]
     law = random_law(process.data_states.expand(2, -1), seed=2)
     law = 0.5 * law + 0.5 * (law > 0) / (law > 0).sum()  # rare states come into their own at large K only
     entropy = -float(torch.xlogy(law, law).sum())
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
-    excess = [expected_bound(reverse, law, steps) - entropy for steps in (128, 256, 512)]
+    excess = [expected_discrete(reverse, law, steps) - entropy for steps in (128, 256, 512)]
     assert all(value > 0 for value in excess)
     slopes = [math.log2(later / sooner) for sooner, later in pairwise(excess)]
     assert abs(slopes[1] + 1) < 0.02, slopes
@@ -113,7 +100,7 @@ def test_one_site_does_not_depend_on_k(name: str) -> None:
     process = PROCESSES[name]
     law = random_law(process.data_states.expand(1, -1), seed=2)
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
-    values = [expected_bound(reverse, law, steps) for steps in (1, 2, 7)]
+    values = [expected_discrete(reverse, law, steps) for steps in (1, 2, 7)]
     assert_close(values, [values[0]] * 3, rtol=1e-9, atol=1e-9)
 
 
@@ -128,6 +115,41 @@ def test_hybrid_shares_k_and_the_pass() -> None:
     assert reverse.denoiser.calls == 2
     seen = reverse.denoiser.seen
     assert torch.equal((seen[1] * 10).round() / 10, seen[1])
+
+
+def test_observed_sites_are_out_of_every_term() -> None:
+    """All terms together too: nothing hangs on what the network says of an observed site, nor on what x0 holds."""
+    process = PROCESSES["uniform"]
+    x0 = joint_states(SIZE, 2)
+    observed = Observed(torch.tensor([True, False]), x0)
+    table = TableDenoiser.random(SIZE, 2).table.detach()
+    changed = table.clone()
+    changed[..., 0, :] += torch.randn(SIZE, generator=torch.Generator().manual_seed(0))
+    values = [
+        DiscreteTimeElbo(5, terms="all")(
+            ReverseProcess(process, TableDenoiser(each)),
+            x0,
+            observed=observed,
+            generator=torch.Generator().manual_seed(0),
+        )
+        for each in (table, changed)
+    ]
+    assert_close(values[0].value, values[1].value)
+    prior = prior_divergence(process, x0)[:, 1]
+    assert_close(values[0].terms["prior"], prior)
+
+
+def test_all_terms_have_the_mean_of_the_random_one() -> None:
+    """By Monte Carlo, noise and k drawn: within 4 standard errors."""
+    reverse = ReverseProcess(PROCESSES["birth/death"], TableDenoiser.random(SIZE, 2))
+    x0 = joint_states(SIZE, 2).repeat(400, 1)
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        every, one = (
+            DiscreteTimeElbo(4, terms=terms)(reverse, x0, generator=generator).value for terms in ("all", "random")
+        )
+    error = ((every.var() + one.var()) / len(x0)).sqrt()
+    assert abs(every.mean() - one.mean()) < 4 * error
 
 
 def test_only_times_of_the_grid() -> None:

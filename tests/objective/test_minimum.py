@@ -3,14 +3,16 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.testing import assert_close
 
 from tauleap import ReverseProcess
 from tauleap.denoise import ExactDenoiser
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, Gaussian, LogLinear, RankOne, Uniform
-from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
+from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, PaperElbo
+from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law
-from tauleap.testing.objective import Path, TableDenoiser, at_paths, every_path
+from tauleap.testing.objective import TableDenoiser, at_paths, descend, every_path
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 
@@ -28,6 +30,8 @@ OBJECTIVES = {
     "PaperElbo, 2 passes": PaperElbo(passes=2),
     "CrossEntropy": CrossEntropy(),
     "DiscreteTimeElbo": DiscreteTimeElbo(4),
+    "hybrid": DiscreteTimeElbo(4) + 0.1 * CrossEntropy(),
+    "supervised": CompleteElbo() + 0.1 * CrossEntropy(),
 }
 
 
@@ -36,27 +40,6 @@ def setting(name: str) -> tuple[ReverseProcess, Tensor]:
     law = random_law(process.data_states.expand(SITES, -1), seed=3)
     law = 0.5 * law + 0.5 * (law > 0) / (law > 0).sum()
     return ReverseProcess(process, TableDenoiser.random(process.num_states, SITES)), law
-
-
-def descend(objective: Objective, reverse: ReverseProcess, law: Tensor) -> None:
-    """Minimises the mean of the objective over data and noise at one time, by enumeration: no chance is left."""
-    path = every_path(reverse.process, law, TIME)
-    if "jumped" not in objective.needs:  # rows that differ in x~ only are one
-        rows, where = torch.cat([path.x0, path.x], -1).unique(dim=0, return_inverse=True)
-        weight = torch.zeros(len(rows), dtype=torch.float64).index_add_(0, where, path.weight)
-        path = Path(weight, rows[:, :SITES], rows[:, SITES:], rows[:, SITES:])
-    table = reverse.denoiser.table
-    optimizer = torch.optim.LBFGS(
-        [table], max_iter=300, history_size=50, tolerance_grad=1e-8, tolerance_change=0, line_search_fn="strong_wolfe"
-    )
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = (path.weight * at_paths(objective, reverse, path, TIME)).sum()
-        loss.backward()
-        return loss
-
-    optimizer.step(closure)
 
 
 def worst_rate(reverse: ReverseProcess, law: Tensor) -> float:
@@ -71,7 +54,7 @@ def worst_rate(reverse: ReverseProcess, law: Tensor) -> float:
 def test_descent_ends_at_the_exact_reverse_rates(name: str, objective: str) -> None:
     reverse, law = setting(name)
     assert worst_rate(reverse, law) > 0.05
-    descend(OBJECTIVES[objective], reverse, law)
+    descend(OBJECTIVES[objective], reverse, law, TIME)
     assert worst_rate(reverse, law) < 1e-4
 
 
@@ -82,18 +65,33 @@ def test_one_pass_ends_elsewhere(name: str) -> None:
     Not for absorbing noise, where that term has no gradient.
     """
     reverse, law = setting(name)
-    descend(PaperElbo(passes=1), reverse, law)
+    descend(PaperElbo(passes=1), reverse, law, TIME)
     if name == "absorbing":
         assert worst_rate(reverse, law) < 1e-4
     else:
         assert worst_rate(reverse, law) > 0.02
 
 
+def test_early_birth_death_rates_tell_how_far_x0_is_and_no_more() -> None:
+    """As c -> 0 the rate up is beta / c times the mean distance up, sum_k k p(x + k), and likewise the rate down."""
+    process = BirthDeath(6, Constant(1e-5))
+    logits = torch.randn(6, 1, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    x = torch.arange(6)[:, None]
+    reverse = ReverseProcess(process, GivenLogits(logits))
+    rates = reverse.rates(x, 1.0).squeeze(1)
+    distance = torch.arange(6) - x
+    for side in (1, -1):
+        mean = (logits.softmax(-1).squeeze(1) * (side * distance).clamp(min=0)).sum(-1)
+        inside = ((x + side >= 0) & (x + side < 6)).squeeze(1)
+        found = rates[inside].gather(-1, (x + side)[inside]).squeeze(-1)
+        assert_close(found, mean[inside], rtol=1e-3, atol=0)
+
+
 def test_birth_death_rates_do_not_fix_the_posterior() -> None:
     """The rates have two numbers a site, up and down; S - 1 are needed for p(x0 | x). Two posteriors, one loss."""
     process = PROCESSES["birth/death"]
     reverse, law = setting("birth/death")
-    descend(CompleteElbo(), reverse, law)
+    descend(CompleteElbo(), reverse, law, TIME)
     states = joint_states(process.num_states, SITES)
     exact = ExactDenoiser(law, process)(states, TIME).probs
     found = reverse.posterior(states, TIME).probs
@@ -108,5 +106,5 @@ def test_birth_death_rates_do_not_fix_the_posterior() -> None:
     assert abs(value - best) < 1e-9
     # Cross entropy, however little of it, decides.
     reverse, law = setting("birth/death")
-    descend(CompleteElbo() + 0.1 * CrossEntropy(), reverse, law)
+    descend(CompleteElbo() + 0.1 * CrossEntropy(), reverse, law, TIME)
     assert (reverse.posterior(states, TIME).probs - exact).abs().max() < 1e-3

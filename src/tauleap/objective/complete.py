@@ -17,7 +17,7 @@ class CompleteElbo(Objective):
 
     where C are the reverse rates if x0 were known. The expectation over the paper's auxiliary state x~ is taken in
     closed form, so that one pass on x is enough, the integrand is never negative, and it is 0 only where the rates are
-    right. Its gradient is that of L_CT in expectation, with less variance.
+    right. Its gradient is that of L_CT in expectation, for half the passes.
 
     The last term needs a second pass (both go through the network together) and is there with ``reconstruction=True``
     only: with it the value is a bound on -log p(x0) in nats, without it it lacks what is lost by stopping at eps, which

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import reduce
 from numbers import Real
 from typing import final
 
@@ -132,12 +134,7 @@ class Sum(Objective):
         return frozenset().union(*(part.needs for _, part in self.parts))
 
     def evaluate(self, draw: Draw) -> Loss:
-        total: Loss | None = None
-        for weight, part in self.parts:
-            loss = part.evaluate(draw).scaled(weight)
-            total = loss if total is None else total + loss
-        assert total is not None
-        return total
+        return reduce(operator.add, (part.evaluate(draw).scaled(weight) for weight, part in self.parts))
 
     def __repr__(self) -> str:
         return " + ".join(repr(part) if weight == 1 else f"{weight:g} * {part!r}" for weight, part in self.parts)

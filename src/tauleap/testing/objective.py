@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from tauleap._shapes import States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, LogLinear, RankOne, Uniform
-from tauleap.objective import Draw, GridTimes, Objective, UniformTimes
+from tauleap.objective import DiscreteTimeElbo, Draw, GridTimes, Objective, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.laws import joint_states, site_generators, site_kernels
@@ -81,6 +81,21 @@ def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor |
     return Path(*(torch.stack(column) for column in zip(*found, strict=True)))
 
 
+def every_noise(process: ForwardProcess, law: Tensor, times: Tensor) -> tuple[Path, Tensor]:
+    """All data and all noise at each of ``times`` (n,), x~ left at x, and the time of each row.
+
+    The weights add up to 1 at each time.
+    """
+    flat, states = law.reshape(-1), joint_states(process.num_states, law.ndim)
+    clean, noisy, when = torch.cartesian_prod(
+        flat.nonzero().flatten(), torch.arange(len(states)), torch.arange(len(times))
+    ).unbind(-1)
+    x0, x, t = states[clean], states[noisy], times.double()[when]
+    arrival = process.kernel_from(x0, t, dtype=torch.float64).gather(-1, x[..., None]).squeeze(-1).prod(-1)
+    seen = arrival > 0
+    return Path(flat[clean][seen] * arrival[seen], x0[seen], x[seen], x[seen]), t[seen]
+
+
 def at_paths(
     objective: Objective, reverse: ReverseProcess, path: Path, t: Time, *, observed: Observed | None = None
 ) -> Tensor:
@@ -101,6 +116,37 @@ def expected(objective: Objective, reverse: ReverseProcess, law: Tensor, t: floa
     """The mean of ``objective`` at time t over data of ``law`` and all noise."""
     path = every_path(reverse.process, law, t)
     return (path.weight * at_paths(objective, reverse, path, t)).sum()
+
+
+def expected_discrete(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
+    """The mean of L_DT with ``steps`` steps over data and noise, all its terms, by enumeration."""
+    path, t = every_noise(reverse.process, law, torch.arange(1, steps + 1, dtype=torch.float64) / steps)
+    with torch.no_grad():
+        return float((path.weight * at_paths(DiscreteTimeElbo(steps), reverse, path, t)).sum()) / steps
+
+
+def descend(objective: Objective, reverse: ReverseProcess, law: Tensor, t: float) -> None:
+    """Fits a ``TableDenoiser`` to the mean of the objective at time t, by enumeration: no chance is left."""
+    if "jumped" in objective.needs:
+        path = every_path(reverse.process, law, t)
+    else:
+        path, _ = every_noise(reverse.process, law, torch.tensor([t]))
+    optimizer = torch.optim.LBFGS(
+        [_table(reverse).table],
+        max_iter=300,
+        history_size=50,
+        tolerance_grad=1e-8,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
+    )
+
+    def closure() -> Tensor:
+        optimizer.zero_grad()
+        loss = (path.weight * at_paths(objective, reverse, path, t)).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
 
 
 class ObjectiveContract(ABC):
