@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -265,3 +266,10 @@ def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert_same(a, load_from_hub("me/toy"))
     assert pretrained.load_from_hub is load_from_hub
+
+
+def test_without_the_client_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+    for ask in (lambda: load_from_hub("me/toy"), lambda: push_to_hub(mlp_model(PROCESSES[0]), "me/toy")):
+        with pytest.raises(ModuleNotFoundError, match=r"pip install 'tauleap\[hub\]'"):
+            ask()

@@ -18,6 +18,7 @@ from tauleap import cli, recipes, training
 from tauleap.cli.train import Train
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
+ABSENT = "mps" if torch.cuda.is_available() else "cuda"  # no machine has both
 
 
 @pytest.fixture(autouse=True)
@@ -87,11 +88,47 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["--minutes", "0"], "minutes must be"),
         (["--devices", "0"], "devices must be"),
         (["--accumulate", "3"], "multiple of 3"),
+        (["--precision", "7"], "Precision '7' is invalid"),
+        (["--strategy", "ddpp"], "invalid strategy name"),
+        (["--accelerator", ABSENT], "accelerator is not available"),
     ],
 )
 def test_wrong_values(arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "toy", "--out", str(tmp_path / "run"), *arguments]) == 2
     assert told in capsys.readouterr().err
+
+
+def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").write_text("")
+    assert cli.main(["train", "toy", "--out", str(tmp_path / "run"), "--steps", "1"]) == 2
+    assert f"{tmp_path / 'run'} is a file: write the name of a folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("ranks", "here", "told"),
+    [
+        (None, None, "tauleap train toy --out 'a run'"),
+        ("2", "2", "torchrun --nproc-per-node 2 /bin/tauleap train toy --out 'a run'"),
+        ("8", "4", "tauleap train toy --out 'a run', under torchrun with the same flags on every machine"),
+    ],
+)
+def test_the_command_that_goes_on_is_the_one_that_was_given(
+    ranks: str | None,
+    here: str | None,
+    told: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
+    if ranks is not None and here is not None:
+        for name, value in {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": here}.items():
+            monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "argv", ["/bin/tauleap", "train", "toy", "--out", "a run"])
+    monkeypatch.setattr(training, "train", lambda recipe, run: training.Result(7, Path("there"), "SIGINT", True))
+    with pytest.raises(SystemExit) as leaving:
+        cli.main()
+    assert leaving.value.code == 130
+    assert capsys.readouterr().out == f"SIGINT at step 7: there\nto go on: {told}\n"
 
 
 @pytest.mark.parametrize("arguments", [["train"], ["train", "tau"], ["train", "toy", "--stepz", "3"]])

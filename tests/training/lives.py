@@ -2,9 +2,11 @@
 
 An order is a line of JSON, ``{"out": ..., "settings": {...}, "run": {...}, "ranks": 1}``; the answers are the pids
 of the life's processes, and when they have ended their exit statuses. What a life prints goes into ``OUT.txt``.
+With an order as its argument, it lives that one itself.
 """
 
 import dataclasses
+import functools
 import json
 import os
 import resource
@@ -123,6 +125,8 @@ def shard(out: str) -> None:
 def live(order: dict) -> int:
     if "file_limit" in order:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"], order["file_limit"]))
+    if "backend" in order:
+        torch.compile = functools.partial(torch.compile, backend=order["backend"])
     if order.get("shard"):
         shard(order["out"])
         return 0
@@ -163,6 +167,8 @@ def fork(order: dict, rank: int, ranks: int) -> int:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 1:
+        sys.exit(live(json.loads(sys.argv[1])))
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     for line in sys.stdin:

@@ -4,6 +4,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import torch
 
 import tauleap as tl
 
+SCRIPT = Path(__file__).with_name("lives.py")
 TWO = {"devices": 2, "strategy": "ddp"}
 
 
@@ -32,6 +35,23 @@ def test_the_gradient_of_two_is_that_of_one(nursery, tmp_path: Path, objective: 
     assert len(one["gradients"]) == len(two["gradients"]) > 10
     ours, theirs = (torch.cat([gradient.flatten() for gradient in each["gradients"]]) for each in (two, one))
     assert theirs.norm() > 1
+    assert (ours - theirs).norm() <= 1e-6 * theirs.norm()
+    assert one["bits"] == pytest.approx(two["bits"], rel=1e-12)
+    assert torch.equal(one["samples"], two["samples"])
+
+
+def test_the_processes_of_torchrun_are_found(nursery, tmp_path: Path) -> None:
+    """Started by it with no flag of ours, two processes share the work and come to what one comes to."""
+    settings = {"dropout": 0.0, "samples": 100, "validation_rows": 70}
+    assert nursery.live(tmp_path / "one", measure=True, settings=settings) == [0]
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port())]
+    order = json.dumps({"out": str(tmp_path / "two"), "measure": True, "settings": settings})
+    command, environment = [sys.executable, *torchrun, SCRIPT, order], os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "MEMBER: 2/2" in done.stderr
+    one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
+    ours, theirs = (torch.cat([gradient.flatten() for gradient in each["gradients"]]) for each in (two, one))
     assert (ours - theirs).norm() <= 1e-6 * theirs.norm()
     assert one["bits"] == pytest.approx(two["bits"], rel=1e-12)
     assert torch.equal(one["samples"], two["samples"])

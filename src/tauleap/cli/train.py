@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import signal
 import sys
@@ -77,6 +78,17 @@ class Train:
             return
         print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
         if result.stopped != "finished":
-            print(f"to go on: {shlex.join(['tauleap', *sys.argv[1:]])}")
+            print(f"to go on: {_same_command()}")
         if result.stopped.startswith("SIG"):
             raise SystemExit(128 + signal.Signals[result.stopped])
+
+
+def _same_command() -> str:
+    """What was typed; under torchrun with what is known here of its flags."""
+    typed = ["tauleap", *sys.argv[1:]]
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return shlex.join(typed)
+    ranks, here = os.environ["WORLD_SIZE"], os.environ["LOCAL_WORLD_SIZE"]
+    if ranks != here:
+        return f"{shlex.join(typed)}, under torchrun with the same flags on every machine"
+    return shlex.join(["torchrun", "--nproc-per-node", here, sys.argv[0], *typed[1:]])

@@ -25,7 +25,7 @@ from tauleap.training.lock import locked
 from tauleap.training.logs import Logs
 from tauleap.training.meter import Meter, NonFiniteError
 from tauleap.training.progress import Display, Pace, Stopwatch
-from tauleap.training.ranks import gathered, largest, mean, on_first
+from tauleap.training.ranks import from_first, gathered, largest, mean, on_first
 from tauleap.training.recipe import Recipe, differences, resolved
 from tauleap.training.run import Run
 from tauleap.training.seeds import seed_global, seed_of
@@ -65,6 +65,8 @@ def train(recipe: Recipe, run: Run, *, console: Console | None = None) -> Result
 
 @contextmanager
 def _held(folder: Path) -> Iterator[None]:
+    if folder.exists() and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file: write the name of a folder for checkpoints and logs")
     folder.mkdir(parents=True, exist_ok=True)
     with locked(folder):
         _files.remove_unfinished(folder)
@@ -86,7 +88,7 @@ class _Loop:
         self.resolved = resolved(recipe, model, data, self.held_out)
         self.engine = Engine(fabric, recipe, model, data, accumulate=run.accumulate, compile=run.compile)
         quiet = not fabric.is_global_zero
-        found = fabric.broadcast(on_first(fabric, lambda: self._find(console)))
+        found = from_first(fabric, lambda: self._find(console))
         self.step, self.saved = 0, found
         if found is not None:
             self.step = found.step
@@ -176,10 +178,8 @@ class _Loop:
                 self._fail(f"a weight is not a number after step {self.step}, though the loss was one")
             files = self.engine.files(self.step, {"pending": gathered(self.fabric, self.meter.state())})
             files[RECIPE] = json.dumps({"recipe": self.resolved, "versions": _versions()}, indent=2).encode() + b"\n"
-            self.saved = on_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
-            self.saved = self.fabric.broadcast(self.saved)
-        assert self.saved is not None
-        return self.saved
+            checkpoint = self.saved = from_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
+        return checkpoint
 
     def _find(self, console: Console) -> Checkpoint | None:
         """The checkpoint to go on from, if there is one, and if it is of this recipe."""

@@ -30,6 +30,11 @@ def on_first(fabric: Fabric, action: Callable[[], Result]) -> Result | None:
     return result
 
 
+def from_first(fabric: Fabric, action: Callable[[], Result]) -> Result:
+    """What ``action`` gives on the first rank, to every rank."""
+    return cast(Result, fabric.broadcast(on_first(fabric, action)))
+
+
 def largest(fabric: Fabric, numbers: Sequence[int]) -> list[int]:
     """For each number, the largest that any rank has; of flags, whether any rank has raised it."""
     if fabric.world_size == 1:

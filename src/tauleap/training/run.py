@@ -58,12 +58,15 @@ class Run:
             devices, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
             nodes = world // devices
             strategy = "ddp" if strategy == "auto" else strategy
-        fabric = Fabric(
-            accelerator=self.accelerator,
-            devices=devices,
-            num_nodes=nodes,
-            strategy=strategy,
-            precision=precision,  # pyright: ignore[reportArgumentType] (Fabric refuses what it does not know)
-        )
+        try:
+            fabric = Fabric(
+                accelerator=self.accelerator,
+                devices=devices,
+                num_nodes=nodes,
+                strategy=strategy,
+                precision=precision,  # pyright: ignore[reportArgumentType] (Fabric refuses what it does not know)
+            )
+        except RuntimeError as error:  # an accelerator that this machine has not
+            raise ValueError(str(error)) from error
         fabric.launch()
         return fabric
