@@ -45,6 +45,10 @@ def music() -> Iterator[Row]:
     recipe = _recipe("music", model, CompleteElbo(), rows, 129, batch_size=16)
     ours, alone = side_by_side(*_steps(recipe, Dataset(rows, 129)), seconds=0.0, rounds=2)
     yield Row("music, batch 16: training step against the network's own", ours / alone, "x", at_most=1.1)
+    t = torch.rand(16)
+    dropping, plain = MusicTransformer(), MusicTransformer(dropout=0.0)
+    ours, theirs = side_by_side(lambda: dropping(rows[:16], t), lambda: plain(rows[:16], t), seconds=0.0, rounds=2)
+    yield Row("music, batch 16: forward pass in training, dropout 0.1 against none", ours / theirs, "x", at_most=1.5)
 
 
 @benchmark

@@ -257,8 +257,5 @@ class _Derived:
         self._kernels.clear()
         self._last = None
 
-    def __deepcopy__(self, memo: object) -> _Derived:
-        return _Derived()
-
     def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
-        return _Derived, ()
+        return _Derived, ()  # copies, and what else is made of the object's parts, make their own

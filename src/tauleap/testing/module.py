@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
+import io
 from collections.abc import Callable
 
 import torch
@@ -62,17 +62,20 @@ class ModuleContract(OfProcess):
         expected = self._answers(process)
         for buffer in other.state_dict().values():
             buffer.zero_()
-        other.load_state_dict({name: value.clone() for name, value in process.state_dict().items()})
+        file = io.BytesIO()
+        torch.save(process.state_dict(), file)
+        file.seek(0)
+        other.load_state_dict(torch.load(file, weights_only=True))
         self._assert_same(self._answers(other), expected)
 
     def test_copies_are_whole_and_their_own(self) -> None:
         process = self.make()
         expected = self._answers(process)
-        for copied in (copy.deepcopy(process), pickle.loads(pickle.dumps(process))):
-            self._assert_same(self._answers(copied), expected)
-            for buffer in copied.buffers():
-                buffer.zero_()
-            self._assert_same(self._answers(process), expected)
+        copied = copy.deepcopy(process)
+        self._assert_same(self._answers(copied), expected)
+        for buffer in copied.buffers():
+            buffer.zero_()
+        self._assert_same(self._answers(process), expected)
 
     def test_gradients_after_inference_mode(self) -> None:
         """Kernels that were made while sampling serve in training, too."""
