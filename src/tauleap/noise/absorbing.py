@@ -18,6 +18,9 @@ class Absorbing(RankOneProcess):
     ``alpha = exp(-c(1))`` of the sites is not masked yet; the prior spreads it over the data states, since with the
     mask alone the likelihood bound would be infinite.
 
+    ``sizes``, int64 of shape (*shape), is for sites with different numbers of data states: a site has the first
+    ``size`` of them, and its data, its noise and its prior never leave them and the mask.
+
     >>> from tauleap.noise import Constant
     >>> Absorbing(3, Constant(1.0)).generator()
     tensor([[-1.,  0.,  1.],
@@ -25,7 +28,9 @@ class Absorbing(RankOneProcess):
             [ 0.,  0.,  0.]], dtype=torch.float64)
     """
 
-    def __init__(self, num_states: int, schedule: Schedule, mask: int | None = None) -> None:
+    def __init__(
+        self, num_states: int, schedule: Schedule, mask: int | None = None, sizes: Tensor | None = None
+    ) -> None:
         super().__init__(num_states, schedule)
         self.mask = self.num_states - 1 if mask is None else _check.integer("mask", mask, least=0)
         if self.mask >= self.num_states:
@@ -34,17 +39,43 @@ class Absorbing(RankOneProcess):
         law[self.mask] = 1.0
         self.register_buffer("law", law, persistent=False)
         self.law: Tensor
+        self.register_buffer("sizes", None if sizes is None else _checked(sizes, self.num_states))
+        self.sizes: Tensor | None
 
     def stationary(self) -> Law:
         return self.law
 
     def prior(self) -> Law:
         left = torch.exp(-self.schedule.total(1.0)).to(self.law.device)
-        return torch.where(self.data_states, left / (self.num_states - 1), 1 - left)
+        data = self.data_states
+        return torch.where(data, left / data.sum(-1, keepdim=True), (1 - left) * self.law)
 
     @property
     def data_states(self) -> Tensor:
-        return self.law == 0
+        return self.kept("data states", self._data_states)
+
+    def _data_states(self) -> Tensor:
+        data = self.law == 0
+        return data if self.sizes is None else data & (data.cumsum(0) <= self.sizes[..., None].to(data.device))
+
+    def _check_sites(self, shape: torch.Size, name: str) -> None:
+        if self.sizes is not None and shape[1:] != self.sizes.shape:
+            raise ValueError(
+                f"{name} must have one axis for the batch and then the sites {tuple(self.sizes.shape)}, to match the "
+                f"sizes of the sites, got {tuple(shape)}"
+            )
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mask={self.mask}"
+
+
+def _checked(sizes: object, num_states: int) -> Tensor:
+    if not isinstance(sizes, Tensor) or sizes.dtype != torch.int64:
+        given = sizes.dtype if isinstance(sizes, Tensor) else type(sizes).__name__
+        raise TypeError(f"sizes must be an int64 tensor (*shape), the number of data states of each site, got {given}")
+    if sizes.ndim < 1 or sizes.numel() == 0 or int(sizes.min()) < 1 or int(sizes.max()) >= num_states:
+        raise ValueError(
+            f"sizes must hold numbers of data states in 1..{num_states - 1} for one or more sites, got "
+            f"{sizes.flatten().tolist()[:10]} of shape {tuple(sizes.shape)}"
+        )
+    return sizes.detach().clone()

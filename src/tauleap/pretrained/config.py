@@ -38,7 +38,7 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     LogLinear: {},
     Cosine: {},
     Uniform: {"num_states": "num_states", "schedule": "schedule"},
-    Absorbing: {"num_states": "num_states", "schedule": "schedule", "mask": "mask"},
+    Absorbing: {"num_states": "num_states", "schedule": "schedule", "mask": "mask", "sizes": "sizes"},
     BirthDeath: {"num_states": "num_states", "schedule": "schedule", "rate": "rate"},
     Gaussian: {"num_states": "num_states", "schedule": "schedule", "sigma_0": "sigma_0", "sigma_r": "sigma_r"},
     RankOne: {"prior": "law", "schedule": "schedule"},

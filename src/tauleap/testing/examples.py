@@ -98,6 +98,12 @@ PROCESSES: tuple[Example, ...] = (
     Example("absorbing", lambda: Absorbing(4, LogLinear()), prior_is_stationary=False),
     Example("absorbing-mask-1", lambda: Absorbing(5, Cosine(), mask=1), prior_is_stationary=False),
     Example("absorbing-little", lambda: Absorbing(3, Constant(0.5), mask=0), prior_is_stationary=False),
+    Example(
+        "absorbing-per-site",
+        lambda: Absorbing(4, LogLinear(), mask=1, sizes=torch.tensor([3, 1, 2])),
+        shape=(3,),
+        prior_is_stationary=False,
+    ),
     Example("birth-death", lambda: BirthDeath(6, Exponential(0.5, 100.0), rate=0.7)),
     Example("birth-death-of-two", lambda: BirthDeath(2, Constant(3.0))),
     Example("gaussian", lambda: Gaussian(6, Exponential(5.0, 5.0), sigma_0=1.5, sigma_r=1.0)),

@@ -27,6 +27,7 @@ EXAMPLES: tuple[Example, ...] = (
     Example("gaussian", lambda: Gaussian(4, Constant(1.0), sigma_0=1.5, sigma_r=1.0)),
     Example("per-site", lambda: RankOne(torch.tensor([[0.2, 0.3, 0.5], [0.9, 0.0, 0.1]]), Constant(2.0)), (2,)),
     Example("one-way", lambda: Dense(cycle(3), Constant(1.0))),
+    Example("absorbing-per-site", lambda: Absorbing(4, Constant(2.0), sizes=torch.tensor([3, 2])), (2,)),
 )
 """Quick to simulate jump by jump: few states, few jumps."""
 

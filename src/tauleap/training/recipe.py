@@ -126,7 +126,9 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         section, _, rest = key.partition(".")
         free = section in ("name", "held_out") or (section == "settings" and rest in _FREE)
         a, b = before.get(key, absent), after.get(key, absent)
-        if a != b and not free:
+        # What a class has got since, and leaves out unless asked for, makes no difference.
+        nothing = all(value is None or value is absent for value in (a, b))
+        if a != b and not nothing and not free:
             was, now = (("(nothing)" if v is absent else json.dumps(v)) for v in (a, b))
             lines.append(f"{key}: {was} -> {now}")
     return lines
