@@ -1,0 +1,41 @@
+"""Temperature: the one place where logits are divided by it."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import States, Time
+from tauleap.denoise.denoiser import Denoiser
+from tauleap.denoise.posterior import Posterior
+from tauleap.observed import Observed
+
+
+class Tempered(Denoiser):
+    """``denoiser`` with the logits of p(x0 | x_t) divided by ``temperature``, at every time.
+
+    Below 1 the likely states of a site become likelier: samples are more typical and less diverse. It is a heuristic:
+    the samples have another law than that of the model, and not the law p(x0)^(1/temperature). 1 changes nothing.
+
+    >>> from tauleap.denoise import ExactDenoiser
+    >>> from tauleap.noise import Constant, Uniform
+    >>> import torch
+    >>> exact = ExactDenoiser(torch.tensor([0.8, 0.2]), Uniform(2, Constant(9.0)))
+    >>> Tempered(exact, 0.5)(torch.tensor([[0]]), 1.0).probs  # 16 to 1 in the place of 4 to 1
+    tensor([[[0.9412, 0.0588]]])
+    """
+
+    def __init__(self, denoiser: Denoiser, temperature: float) -> None:
+        super().__init__()
+        if not isinstance(denoiser, Denoiser):
+            raise TypeError(f"denoiser must be a Denoiser, got {type(denoiser).__name__}")
+        self.denoiser = denoiser
+        self.temperature = _check.positive("temperature", temperature)
+
+    def forward(
+        self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
+    ) -> Posterior:
+        told = self.denoiser(x_t, t, observed=observed, condition=condition)
+        out = Posterior(told.logits / self.temperature)
+        out.over_data_states = told.over_data_states
+        return out
