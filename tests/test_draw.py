@@ -53,11 +53,11 @@ def test_weight_0_never_comes(weights: list[float], monkeypatch: pytest.MonkeyPa
     assert all(weights[state] > 0 for state in drawn)
 
 
-def test_boundaries_belong_to_the_state_above(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_boundaries_belong_to_the_state_below(monkeypatch: pytest.MonkeyPatch) -> None:
     weights = torch.tensor([0.25, 0.25, 0.5], dtype=torch.float64)
-    assert draw_at(monkeypatch, weights, [0.0, 0.25, 0.5, LAST]) == [0, 1, 2, 2]
-    just_below = [0.25 - 2.0**-54, 0.5 - 2.0**-53]
-    assert draw_at(monkeypatch, weights, just_below) == [0, 1]
+    assert draw_at(monkeypatch, weights, [0.0, 0.25, 0.5, LAST]) == [0, 0, 1, 2]
+    just_above = [0.25 + 2.0**-54, 0.5 + 2.0**-53]
+    assert draw_at(monkeypatch, weights, just_above) == [1, 2]
 
 
 def test_tails_far_below_the_rounding_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -41,9 +41,9 @@ def states(x: object, num_states: int, *, name: str = "x") -> None:
     if x.ndim < 1:
         raise ValueError(f"{name} must have a batch axis, (batch, *shape), got shape {tuple(x.shape)}")
     if x.device.type == "cpu" and x.numel() > 0:
-        low, high = torch.aminmax(x)
+        low, high = (int(value) for value in torch.aminmax(x))
         if low < 0 or high >= num_states:
-            raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {int(low)} to {int(high)}")
+            raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {low} to {high}")
 
 
 def positions(sites: object, x: Tensor) -> None:
@@ -63,16 +63,19 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
     """``t`` as float64, of shape () or (batch,), with every value in [0, 1]."""
     if isinstance(t, bool) or not isinstance(t, Real | Tensor):
         raise TypeError(f"{name} must be a number or a tensor of times in [0, 1], got {type(t).__name__}")
-    if isinstance(t, Tensor):
-        if not t.is_floating_point():
-            raise TypeError(f"{name} must be a floating-point time in [0, 1], got {t.dtype}")
-        if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
-            wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
-            raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
-    value = as_time(t if isinstance(t, Tensor) else float(t))
+    if not isinstance(t, Tensor):
+        if not 0 <= t <= 1:  # nan is neither
+            raise ValueError(f"{name} must lie in [0, 1], got {t}")
+        return as_time(float(t))
+    if not t.is_floating_point():
+        raise TypeError(f"{name} must be a floating-point time in [0, 1], got {t.dtype}")
+    if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
+        wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
+        raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
+    value = as_time(t)
     if value.device.type == "cpu" and value.numel() > 0:
         low, high = torch.aminmax(value)
-        if not (float(low) >= 0 and float(high) <= 1):  # nan is neither
+        if not (float(low) >= 0 and float(high) <= 1):
             raise ValueError(f"{name} must lie in [0, 1], got {t if value.ndim == 0 else value.tolist()}")
     return value
 

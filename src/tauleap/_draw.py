@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+_SMALLEST = 5e-324  # above 0, so that a state of weight 0 is never the first
 _QUICKER_COMPARED = 2**15  # numbers, of which comparing all is quicker than the calls of a search
 
 
@@ -58,9 +59,11 @@ def _part(whole: Tensor, generator: PartOfBatch) -> Tensor:
 
 def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
     """One state per row of nonnegative ``weights`` (..., S), which need not sum to 1; one of weight 0 never comes."""
-    flat = weights.reshape(-1, weights.shape[-1])
-    rows = torch.arange(flat.shape[0], device=flat.device)
-    return from_cdf(cumulative(flat), rows, generator).reshape(weights.shape[:-1])
+    cdf = cumulative(weights)
+    target = targets(cdf[..., -1], generator).unsqueeze(-1)
+    if cdf.numel() <= _QUICKER_COMPARED:
+        return (cdf < target).sum(-1)
+    return torch.searchsorted(cdf, target).squeeze(-1)
 
 
 def cumulative(weights: Tensor) -> Tensor:
@@ -69,27 +72,29 @@ def cumulative(weights: Tensor) -> Tensor:
 
 
 def from_cdf(cdf: Tensor, rows: Tensor, generator: torch.Generator | None) -> Tensor:
-    """For each entry of ``rows`` a state from that row of the table ``cdf`` (N, S): the first whose sum exceeds u.
+    """For each entry of ``rows`` a state from that row of the table ``cdf`` (N, S).
 
     A binary search with one gather a halving: no (rows, S) tensor is made, and one table serves any number of draws.
     """
-    total = cdf[:, -1][rows]
-    below_total = torch.nextafter(total, torch.zeros_like(total))
-    target = torch.minimum(uniforms(rows.shape, cdf.device, generator) * total, below_total)
-    return first_above(cdf, rows, target)
+    return first_to_reach(cdf, rows, targets(cdf[:, -1][rows], generator))
 
 
-def first_above(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
-    """For each entry of ``rows`` the first state whose sum in that row exceeds ``target``, which the last one does."""
+def targets(total: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Uniform draws in (0, total]: a state is the first whose sum reaches them, so that the last is never passed."""
+    return uniforms(total.shape, total.device, generator).mul_(total).clamp_(min=_SMALLEST)
+
+
+def first_to_reach(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
+    """For each entry of ``rows`` the first state whose sum in that row reaches ``target``, as the last one does."""
     size = cdf.shape[-1]
     if rows.numel() * size <= _QUICKER_COMPARED:
-        return (cdf.index_select(0, rows.reshape(-1)) <= target.reshape(-1, 1)).sum(-1).reshape(rows.shape)
+        return (cdf.index_select(0, rows.reshape(-1)) < target.reshape(-1, 1)).sum(-1).reshape(rows.shape)
     flat, start = cdf.reshape(-1), rows * size
     state = torch.zeros_like(rows)
     step = 1 << (size.bit_length() - 1)
     while step:
         probe = state + step
-        fits = (probe < size) & (flat.index_select(0, start + (probe - 1).clamp_(max=size - 1)) <= target)
+        fits = (probe < size) & (flat.index_select(0, start + (probe - 1).clamp_(max=size - 1)) < target)
         state = torch.where(fits, probe, state)
         step >>= 1
     return state

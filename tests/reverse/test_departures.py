@@ -18,7 +18,7 @@ from tauleap.noise import (
     Uniform,
 )
 from tauleap.observed import Observed
-from tauleap.reverse import ReverseProcess
+from tauleap.reverse import ReverseProcess, onward
 from tauleap.reverse import dense_departures as dense
 from tauleap.reverse.dense_departures import DenseDepartures
 from tauleap.reverse.onward import Onward
@@ -48,16 +48,29 @@ def check_law(reverse: ReverseProcess, x: Tensor, t: float, draws: int) -> None:
     assert_drawn_from(count(drawn.reshape(draws, -1), rates.shape[-1]), rates / rates.sum(-1, keepdim=True), LEVEL)
 
 
-@pytest.mark.parametrize(("t", "way"), [(0.02, "_by_blocks"), (0.1, "draw"), (0.3, "draw"), (1.0, "_by_rejection")])
-def test_many_draws_by_blocks_and_by_rejection(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From far x0 at small times, where the bound on a block is poor, to near mixing, where x0 hardly matters."""
+WAYS = [(0.02, "_from_around"), (0.1, "_propose"), (0.3, "_propose"), (1.0, "_by_rejection")]
+
+
+@pytest.mark.parametrize(("t", "way"), WAYS)
+def test_many_draws(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From far x0 at small times, where proposals are poor, to near mixing, where x0 hardly matters."""
     process = Gaussian(SIZE, Exponential(3.0, 100.0), sigma_0=128.0, sigma_r=3.0)
     taken = []
     owner = DenseDepartures if way == "_by_rejection" else Onward
     plain = getattr(owner, way)
-    monkeypatch.setattr(owner, way, lambda self, *arguments: taken.append(way) or plain(self, *arguments))
+    monkeypatch.setattr(owner, way, lambda self, *given: taken.append(len(given[0])) or plain(self, *given))
     check_law(*case(process, sites=3, seed=1), t, draws=20_000)
-    assert taken, "the draws went another way than the one to test"
+    assert sum(taken) > 1000, "the draws went another way than the one to test"
+
+
+def test_many_draws_of_jumps_that_go_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, taken, plain = Gaussian(128, Exponential(3.0, 100.0), 128.0, sigma_r=50.0), [], Onward._from_elsewhere
+    monkeypatch.setattr(onward, "_SELDOM", 2.0)  # no proposals,
+    monkeypatch.setattr(dense, "_SURE", 2.0)  # and no draws that leave x0 open
+    counted = lambda self, *given: taken.append(len(given[0])) or plain(self, *given)  # noqa: E731
+    monkeypatch.setattr(Onward, "_from_elsewhere", counted)
+    check_law(*case(process, sites=3, seed=1), 0.05, draws=20_000)
+    assert sum(taken) > 1000, "few draws went far"
 
 
 @pytest.mark.parametrize("t", [0.02, 0.3, 1.0])

@@ -34,7 +34,7 @@ from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import along_batch
 from tauleap.reverse.dense_mixture import inverse_table, reachable_probs
 from tauleap.reverse.departures import Departures, chunks
-from tauleap.reverse.inverse_cdf import BLOCK, InverseCdf, pick
+from tauleap.reverse.inverse_cdf import BLOCK, InverseCdf, block_indicator
 from tauleap.reverse.onward import Onward
 
 _MANY = 4000  # draws from which on the tables over blocks pay
@@ -61,7 +61,6 @@ class DenseDepartures(Departures):
         self.x, self.posterior, self.scale = x, posterior, scale
         self.over, self.onward, self.into = over, onward, into
         self.size = over.matrix.shape[-1]
-        self._sums: Tensor | None = None
 
     @property
     def exit_rate(self) -> PerSite:
@@ -75,21 +74,20 @@ class DenseDepartures(Departures):
             probs = reachable_probs(self.over, self.x, self.posterior)
             exits = self.over.select(self._exit_table(probs.dtype), self.x)
             return torch.linalg.vecdot(probs, exits) * scale
-        rows = logits.reshape(-1, self.size)
-        blocks = self._in_blocks
-        sums = rows.new_empty(len(rows), self.size // BLOCK if blocks else 1)
-        belongs = _block_indicator(self.size, rows) if blocks else rows.new_ones(self.size, 1)
-        totals = rows.new_empty(len(rows))
+        return self._sums.sum(-1).reshape(self.x.shape).mul_(scale)
+
+    @cached_property
+    def _sums(self) -> Tensor:
+        """p(x0) exit[x, x0] summed over each block of x0, (sites, S / 16), or over all of them, (sites, 1)."""
+        rows = self.posterior.logits.detach().reshape(-1, self.size)
+        belongs = block_indicator(self.size, rows) if self._in_blocks else rows.new_ones(self.size, 1)
+        out = rows.new_empty(len(rows), belongs.shape[1])
         for part in chunks(len(rows), self.size, rows.device):
             x, samples = self._where(part)
-            # Not divided by their sum yet: that is left for a number a site.
-            weights = self._weights(rows[part], x, samples)
-            totals[part] = weights.sum(-1)
+            weights = self._reachable(rows[part], x, samples).softmax(-1)
             weights.mul_(self.over.select(self._exit_table(rows.dtype), x, samples))
-            torch.mm(weights, belongs, out=sums[part])
-        if blocks:
-            self._sums = sums
-        return (sums.sum(-1) / totals).reshape(self.x.shape).mul_(scale)
+            torch.mm(weights, belongs, out=out[part])
+        return out
 
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         if len(chosen) >= _MANY and self.over.matrix.ndim == 2:
@@ -106,27 +104,26 @@ class DenseDepartures(Departures):
     def _by_rows(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         x, samples = self.x.reshape(-1)[chosen], chosen // self.x[:1].numel()
         logits = self.posterior.logits.reshape(-1, self.size).index_select(0, chosen)
-        weights = self._weights(logits.to(torch.float64), x, samples)
+        weights = self._reachable(logits.to(torch.float64), x, samples).softmax(-1)
         x0 = _draw.categorical(weights.mul_(self.over.select(self._exit_table(torch.float64), x, samples)), generator)
         weights = self.onward.select(self.onward.matrix, x0, samples)
         into = self.into.table("columns", torch.float64, lambda: self.into.matrix.mT)
         return _draw.categorical(weights.mul_(self.into.select(into, x, samples)), generator)
 
     def _by_blocks(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
-        _ = self.exit_rate
-        assert self._sums is not None
-        logits, exits = self.posterior.logits.reshape(-1, BLOCK), self._exit_table(torch.float64).reshape(-1, BLOCK)
-        number, x = self.size // BLOCK, self.x.reshape(-1).index_select(0, chosen)
-        x0 = torch.empty_like(chosen)
+        logits = self.posterior.logits.detach().reshape(-1, BLOCK)
+        exits, number = self._exit_table(logits.dtype).reshape(-1, BLOCK), self.size // BLOCK
+        x, x0 = self.x.reshape(-1).index_select(0, chosen), torch.empty_like(chosen)
         for part in chunks(len(chosen), 2 * BLOCK, chosen.device):
             here, where = x[part], chosen[part]
-            block = pick(self._sums.index_select(0, where), generator)
-            weights = logits.index_select(0, where.mul(number).add_(block)).to(torch.float64)
-            weights.sub_(weights.amax(-1, keepdim=True)).exp_()
-            weights.mul_(exits.index_select(0, here.mul(number).add_(block)))
-            x0[part] = block.mul_(BLOCK).add_(pick(weights, generator))
-        onward = Onward(self.onward, self.into, inverse_table(self.over, torch.float64))
-        return onward.draw(x, x0, generator)
+            block = _draw.categorical(self._sums.index_select(0, where), generator)
+            away = exits.index_select(0, here.mul(number).add_(block))
+            weights = logits.index_select(0, where.mul(number).add_(block))
+            if self.over.has_zeros:
+                weights.masked_fill_(away == 0, -torch.inf)  # not possible, and so not to be measured against
+            weights.sub_(weights.amax(-1, keepdim=True)).exp_().mul_(away)
+            x0[part] = block.mul_(BLOCK).add_(_draw.categorical(weights, generator))
+        return Onward(self.onward, self.into).draw(x, x0, generator)
 
     def _by_rejection(self, chosen: Tensor, extremes: _Extremes, generator: torch.Generator | None) -> Tensor:
         x = self.x.reshape(-1).index_select(0, chosen)
@@ -150,12 +147,12 @@ class DenseDepartures(Departures):
             out[part] = _draw.categorical(rows.index_select(0, chosen[part]).softmax(-1), generator)
         return out
 
-    def _weights(self, logits: Tensor, x: Tensor, samples: Tensor | None) -> Tensor:
-        """p over the clean states from which x can be reached, up to a factor, of rows of logits."""
-        if self.over.has_zeros:
-            possible = self.over.select(inverse_table(self.over, torch.float64), x, samples) > 0
-            logits = logits.masked_fill(~(possible | ~possible.any(-1, keepdim=True)), -torch.inf)
-        return (logits - logits.amax(-1, keepdim=True)).exp_()
+    def _reachable(self, logits: Tensor, x: Tensor, samples: Tensor | None) -> Tensor:
+        """Rows of logits, without the clean states from which x cannot be reached."""
+        if not self.over.has_zeros:
+            return logits
+        possible = self.over.select(inverse_table(self.over, torch.float64), x, samples) > 0
+        return logits.masked_fill(~(possible | ~possible.any(-1, keepdim=True)), -torch.inf)
 
     def _where(self, part: slice) -> tuple[Tensor, Tensor | None]:
         """x at the positions of ``part``, and their samples where these have kernels of their own."""
@@ -195,8 +192,3 @@ class _Extremes:
     @cached_property
     def proposals(self) -> InverseCdf:
         return InverseCdf(self.cdf, InverseCdf.where_to_begin(self.cdf))
-
-
-def _block_indicator(size: int, like: Tensor) -> Tensor:
-    """(S, S / 16): which block a state is in."""
-    return torch.eye(size // BLOCK, dtype=like.dtype, device=like.device).repeat_interleave(BLOCK, dim=0)

@@ -17,7 +17,7 @@ from tauleap._shapes import PerSite, States, Time
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
-CHUNK_ENTRIES = 2**17
+CHUNK_ENTRIES = 2**18
 """Of the logits at a time: what is made on the way stays in the cache, and out of the memory."""
 
 
@@ -72,9 +72,9 @@ class Free(Departures):
         return self.departures.draw(chosen, generator)
 
 
-def chunks(rows: int, states: int, device: torch.device) -> Iterator[slice]:
-    """Slices of rows with about ``CHUNK_ENTRIES`` entries each; one for all where a cache is not what counts."""
-    number = max(1, round(rows * states / CHUNK_ENTRIES)) if device.type == "cpu" else 1
+def chunks(rows: int, states: int, device: torch.device, entries: int = CHUNK_ENTRIES) -> Iterator[slice]:
+    """Slices of rows with about ``entries`` entries each; one for all where a cache is not what counts."""
+    number = max(1, round(rows * states / entries)) if device.type == "cpu" else 1
     at_once = max(1, -(-rows // number))
     return (slice(start, start + at_once) for start in range(0, rows, at_once))
 

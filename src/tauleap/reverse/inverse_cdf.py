@@ -31,20 +31,18 @@ class InverseCdf:
         return counts.scatter_add_(-1, first, torch.ones_like(first)).cumsum(-1)[:, :size].contiguous()
 
     def draw(self, rows: Tensor, generator: torch.Generator | None) -> Tensor:
-        """A state for each entry of ``rows``: the first whose sum exceeds u."""
-        u = _draw.uniforms(rows.shape, rows.device, generator)
-        start = rows * self.size
-        state = self.begin.view(-1).index_select(0, (u * self.size).long().add_(start))
-        target = u.mul_(1 - 2.0**-52).mul_(self.total.index_select(0, rows))  # strictly less than all of it
+        """A state for each entry of ``rows``."""
+        total, start = self.total.index_select(0, rows), rows * self.size
+        target = _draw.targets(total, generator)
+        place = target.div(total).mul_(self.size).long().clamp_(max=self.size - 1).add_(start)
+        state = self.begin.view(-1).index_select(0, place)
         # Mostly it is the state there or the next; the rest, in the tails, is searched for.
         cdf = self.cdf.view(-1)
-        state += cdf.index_select(0, start + state) <= target
-        further = (cdf.index_select(0, start.add_(state)) <= target).nonzero().squeeze(-1)
-        return state.index_copy_(0, further, _draw.first_above(self.cdf, rows[further], target[further]))
+        state += cdf.index_select(0, start + state) < target
+        further = (cdf.index_select(0, start.add_(state)) < target).nonzero().squeeze(-1)
+        return state.index_copy_(0, further, _draw.first_to_reach(self.cdf, rows[further], target[further]))
 
 
-def pick(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """A column for each row of weights (n, few): how many running sums are up to u."""
-    sums = weights.cumsum(-1, dtype=torch.float64)
-    u = _draw.uniforms((len(weights), 1), weights.device, generator)
-    return (sums <= u.mul_(1 - 2.0**-52).mul_(sums[:, -1:])).sum(-1)
+def block_indicator(size: int, like: Tensor) -> Tensor:
+    """(size, size / 16): which block a state is in; a product with it adds up blocks."""
+    return torch.eye(size // BLOCK, dtype=like.dtype, device=like.device).repeat_interleave(BLOCK, dim=0)

@@ -1,74 +1,111 @@
 """Many draws of a destination v for which x and x0 are known, with weights R_b(v, x) q(v | x0).
 
-By rejection: v comes from the jump rates R_b(v, x) alone and is kept with probability q(v | x0) over the largest
-q(. | x0) within reach of x, where the reach covers nearly all jumps; the few that go further are proposed apart,
-against the largest q(. | x0) of all. That is quick where q(. | x0) changes little over a jump, as it does but at small
-times. Where most proposals fail the rest is drawn in two parts, first a block of states by the sums of the true weights
-over blocks, a table made for that, and then a state of the block.
+Where q(. | x0) changes little over a jump, by rejection: v comes from the jump rates R_b(v, x) alone and is kept with
+probability q(v | x0) over the largest q(. | x0) within reach of x, where the reach covers nearly all jumps; the few
+that go further are proposed apart, against the largest q(. | x0) of all. How often a proposal is kept is known
+beforehand for every pair of x and x0. Where it is seldom, as at small times, the weights of a few blocks of states
+around x are worked out, and a block is chosen and then a state of it; what they leave of the sum of all weights, which
+is known, goes to the other states.
 """
 
 from __future__ import annotations
-
-from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from tauleap import _draw
 from tauleap.noise import DenseKernel
-from tauleap.reverse.inverse_cdf import BLOCK, InverseCdf, pick
+from tauleap.reverse.departures import chunks
+from tauleap.reverse.inverse_cdf import BLOCK, InverseCdf, block_indicator
 
 _BEYOND_REACH = 1e-4
-_ENOUGH = 0.3  # the share of proposals that must be kept for another round
+_SELDOM = 0.3  # a proposal that is kept less often costs more than the weights around x
+_FEW = 500  # draws for which another round of proposals does not pay
+_AROUND = 5  # blocks
 
 
 class Onward:
-    """For one kernel (S, S), whose 1 / q(x | x0) at [x, x0] is ``inverse``."""
+    """For one kernel (S, S) and the rates of jumps between its states, where S is a multiple of 16."""
 
-    def __init__(self, kernel: DenseKernel, jump_rates: DenseKernel, inverse: Tensor) -> None:
-        self.kernel, self.inverse, self.jump_rates = kernel.matrix, inverse, jump_rates
-        self.size = len(inverse)
+    def __init__(self, kernel: DenseKernel, jump_rates: DenseKernel) -> None:
+        self.kernel, self.size = kernel.matrix, kernel.matrix.shape[-1]
         self.into = jump_rates.table("columns", torch.float64, lambda: jump_rates.matrix.mT)  # [x, v]
         reach = int(jump_rates.table("reach", torch.int64, lambda: _reach(self.into)))
         cdf = jump_rates.table("near and far", torch.float64, lambda: _near_and_far(self.into, reach))
         begin = jump_rates.table("where to begin", torch.int64, lambda: InverseCdf.where_to_begin(cdf))
         self.proposals = InverseCdf(cdf, begin)
+        near, far = self.proposals.total.view(2, -1)
         self.largest = self.kernel.amax(1)
-        self.within = torch.nn.functional.max_pool1d(self.kernel[:, None], 2 * reach + 1, 1, reach)  # [x0, x]
-        self.by_rejection = True
+        self.within = torch.nn.functional.max_pool1d(self.kernel[:, None], 2 * reach + 1, 1, reach)[:, 0]  # [x0, x]
+        self.near = near * self.within
+        self.proposed = torch.addcmul(self.near, self.largest[:, None], far)
+        self.true = kernel.table("sum of jumps", torch.float64, lambda: kernel.matrix @ jump_rates.matrix)  # [x0, x]
+        self.around = min(_AROUND, self.size // BLOCK)
+        self.first = _first_block(self.size, self.around).to(self.kernel.device)
+        self.into_around = jump_rates.table("around", torch.float64, self._into_around)  # [x, v of the blocks]
+        self.belongs = block_indicator(self.around * BLOCK, self.kernel)
+
+    def _into_around(self) -> Tensor:
+        states = self.first[:, None] * BLOCK + torch.arange(self.around * BLOCK, device=self.first.device)
+        return self.into.gather(1, states)
 
     def draw(self, x: Tensor, x0: Tensor, generator: torch.Generator | None) -> Tensor:
-        out, left = torch.empty_like(x), torch.arange(len(x), device=x.device)
-        while len(left) and self.by_rejection:
-            place = x0 * self.size
-            within = self.within.view(-1).index_select(0, place + x)
-            largest = self.largest.index_select(0, x0)
-            near = self.proposals.total.index_select(0, x) * within
-            far = self.proposals.total.index_select(0, x + self.size) * largest
-            goes_far = _draw.uniforms(x.shape, x.device, generator) * (near + far) >= near
-            v = self.proposals.draw(x + self.size * goes_far, generator)
+        pair, out = x0 * self.size + x, torch.empty_like(x)
+        proposed = _at(self.proposed, pair)
+        often = _at(self.true, pair) > _SELDOM * proposed
+        left, rest = often.nonzero().squeeze(-1), (~often).nonzero().squeeze(-1)
+        while len(left) > _FEW:
+            kept, v = self._propose(x[left], x0[left], pair[left], proposed[left], generator)
             out.index_copy_(0, left, v)  # those that fail get another when they come again
-            limit = torch.where(goes_far, largest, within)
-            true = self.kernel.view(-1).index_select(0, place.add_(v))
-            again = (_draw.uniforms(x.shape, x.device, generator) * limit >= true).nonzero().squeeze(-1)
-            self.by_rejection = len(left) - len(again) > _ENOUGH * len(left)
-            left, x, x0 = (value.index_select(0, again) for value in (left, x, x0))
-        return out.index_copy_(0, left, self._by_blocks(x, x0, generator)) if len(left) else out
+            left = left[~kept]
+        rest = torch.cat([rest, left])
+        for part in chunks(len(rest), self.around * BLOCK, x.device):
+            some = rest[part]
+            out[some] = self._from_around(x[some], x0[some], pair[some], generator)
+        return out
 
-    def _by_blocks(self, x: Tensor, x0: Tensor, generator: torch.Generator | None) -> Tensor:
-        number = self.size // BLOCK
-        block = pick(self._true_sums.index_select(0, x * self.size + x0), generator)
-        weights = self.kernel.view(-1, BLOCK).index_select(0, x0 * number + block)
-        weights.mul_(self.into.view(-1, BLOCK).index_select(0, x * number + block))
-        return block.mul_(BLOCK).add_(pick(weights, generator))
+    def _propose(
+        self, x: Tensor, x0: Tensor, pair: Tensor, proposed: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Whether a proposal is kept, and the proposal."""
+        goes_far = _draw.uniforms(x.shape, x.device, generator) * proposed >= _at(self.near, pair)
+        v = self.proposals.draw(x + self.size * goes_far, generator)
+        limit = torch.where(goes_far, self.largest.index_select(0, x0), _at(self.within, pair))
+        kept = _draw.uniforms(x.shape, x.device, generator) * limit < _at(self.kernel, x0 * self.size + v)
+        return kept, v
 
-    @cached_property
-    def _true_sums(self) -> Tensor:
-        """sum of R_b(v, x) q(v | x0) / q(x | x0) over each block of v, as rows x S + x0: (S^2, S / 16)."""
-        onward = self.kernel.reshape(self.size, -1, BLOCK).permute(1, 2, 0)  # [block, v, x0]
-        into = self.into.reshape(self.size, -1, BLOCK).transpose(0, 1)  # [block, x, v]
-        sums = torch.bmm(into, onward).mul_(self.inverse)  # [block, x, x0]
-        return sums.permute(1, 2, 0).to(torch.float32).reshape(self.size**2, -1)
+    def _from_around(self, x: Tensor, x0: Tensor, pair: Tensor, generator: torch.Generator | None) -> Tensor:
+        first = self.first.index_select(0, x)
+        blocks = (x0 * (self.size // BLOCK) + first)[:, None] + torch.arange(self.around, device=x.device)
+        weights = self.kernel.view(-1, BLOCK).index_select(0, blocks.view(-1)).view(len(x), -1)
+        weights.mul_(self.into_around.index_select(0, x))
+        sums = (weights @ self.belongs).cumsum(-1)
+        target = _draw.uniforms(x.shape, x.device, generator).mul_(_at(self.true, pair))
+        block = (sums <= target[:, None]).sum(-1)
+        near, far = ((block < self.around) == side for side in (True, False))
+        out = torch.empty_like(x)
+        rows = near.nonzero().squeeze(-1)
+        block = block.index_select(0, rows)
+        states = weights.view(-1, BLOCK).index_select(0, rows * self.around + block)
+        out[rows] = block.add_(first.index_select(0, rows)).mul_(BLOCK).add_(_draw.categorical(states, generator))
+        out[far] = self._from_elsewhere(x[far], x0[far], first[far], generator)
+        return out
+
+    def _from_elsewhere(self, x: Tensor, x0: Tensor, first: Tensor, generator: torch.Generator | None) -> Tensor:
+        weights = self.into.index_select(0, x).mul_(self.kernel.index_select(0, x0))
+        beyond = torch.arange(self.size, device=x.device) // BLOCK - first[:, None]
+        others = weights.masked_fill((beyond >= 0) & (beyond < self.around), 0.0)
+        # Where there is nothing else, rounding of the sums has led here.
+        return _draw.categorical(torch.where((others > 0).any(-1, keepdim=True), others, weights), generator)
+
+
+def _at(table: Tensor, place: Tensor) -> Tensor:
+    return table.view(-1).index_select(0, place)
+
+
+def _first_block(size: int, around: int) -> Tensor:
+    """For each x the first of the blocks around it."""
+    return (torch.arange(size) // BLOCK - around // 2).clamp_(0, size // BLOCK - around)
 
 
 def _distance(into: Tensor) -> Tensor:

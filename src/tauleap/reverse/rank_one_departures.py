@@ -22,6 +22,8 @@ from tauleap.noise.kernel import along_batch
 from tauleap.noise.rank_one import at_own_state
 from tauleap.reverse.departures import Departures, chunks
 
+_ROWS_AT_ONCE = 2**19  # entries: nothing but softmax is made of them
+
 
 class Coefficients(NamedTuple):
     """Float64; 0 where x0 is known to be x."""
@@ -56,17 +58,17 @@ class RankOneDepartures(Departures):
         if self.logits.requires_grad:
             probs = self.logits.softmax(-1)
             own = probs.gather(-1, index).squeeze(-1)
-            # Summed without the own state: 1 - p(x) would cancel.
             return from_own * own + from_others * probs.scatter(-1, index, 0.0).sum(-1)
-        own, others = torch.empty_like(from_own), torch.empty_like(from_own)
-        rows, index = self.logits.reshape(-1, self.logits.shape[-1]), index.reshape(-1, 1)
-        for part in chunks(len(rows), rows.shape[-1], rows.device):
-            # Not divided by their sum yet: that is left for a number a site.
-            weights = (rows[part] - rows[part].amax(-1, keepdim=True)).exp_()
-            torch.gather(weights, -1, index[part], out=own.view(-1, 1)[part])
-            torch.sum(weights.scatter_(-1, index[part], 0.0), -1, out=others.view(-1)[part])
-        total = own + others
-        return own.mul_(from_own).addcmul_(others, from_others).div_(total)
+        out = torch.empty_like(from_own)
+        rows, states = self.logits.reshape(-1, self.logits.shape[-1]), self.x.reshape(-1)
+        of_own, of_others, ones = from_own.reshape(-1), from_others.reshape(-1), rows.new_ones(rows.shape[-1])
+        for part in chunks(len(rows), rows.shape[-1], rows.device, _ROWS_AT_ONCE):
+            probs, at = rows[part].softmax(-1), states[part, None]
+            own = probs.gather(-1, at).squeeze(-1)
+            # Summed without the own state: 1 - p(x) would cancel.
+            others = torch.mv(probs.scatter_(-1, at, 0.0), ones)
+            out.view(-1)[part] = others.mul_(of_others[part]).addcmul_(own, of_own[part])
+        return out
 
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         out = torch.empty_like(chosen)
@@ -106,16 +108,20 @@ class RankOneDepartures(Departures):
 
 def of_rates(law_x: Tensor, beta: Tensor, stayed: Tensor, moved: Tensor) -> Coefficients:
     """Rhat(v) = beta [ odds p(v) + (1 - p(x) + p(x) kappa) pi_v ], beta with the process' speed in it."""
-    known = (law_x == 0) | (moved == 0)
-    odds = stayed / torch.where(moved == 0, 1.0, moved)
-    kappa = moved * law_x / torch.where(known, 1.0, stayed + moved * law_x)
-    return Coefficients(*(torch.where(known, 0.0, value) for value in (beta * odds, beta * kappa, beta)))
+    came = moved * law_x
+    kappa = came / (stayed + came)
+    return _unless_known(law_x, moved, beta * (stayed / moved), beta * kappa, beta)
 
 
 def of_step(law_x: Tensor, a: Tensor, not_a: Tensor, not_b: Tensor, stayed: Tensor, moved: Tensor) -> Coefficients:
     """p_s(v) = (1 - b) a / (1 - alpha) p(v) + (1 - b) m pi_v, see ``RankOneReversal.step``."""
-    known = (law_x == 0) | (moved == 0)
-    inverse = 1 / torch.where(moved == 0, 1.0, moved)
-    m_own = not_a * law_x / torch.where(known, 1.0, stayed + moved * law_x)
-    values = (not_b * a * inverse, not_b * m_own, not_b * not_a * inverse)
+    m_own = not_a * law_x / (stayed + moved * law_x)
+    return _unless_known(law_x, moved, not_b * a / moved, not_b * m_own, not_b * not_a / moved)
+
+
+def _unless_known(law_x: Tensor, moved: Tensor, *values: Tensor) -> Coefficients:
+    """0 where x0 is known to be x, as nothing can have come there, and where the values may not be numbers."""
+    known = law_x * moved == 0
+    if known.device.type == "cpu" and not bool(known.any()):
+        return Coefficients(*values)
     return Coefficients(*(torch.where(known, 0.0, value) for value in values))

@@ -54,7 +54,7 @@ class TauLeaping(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        posterior = reverse.posterior(x, t, observed=observed, condition=condition)
+        posterior = reverse.guess(x, t, observed=observed, condition=condition)
         return leap(reverse, x, t, t - s, posterior, self.multiple_jumps, observed=observed, generator=generator)
 
     def __repr__(self) -> str:
