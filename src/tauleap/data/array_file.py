@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 import zipfile
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, ClassVar
+from tokenize import TokenError
+from typing import ClassVar, cast
 
 import numpy as np
 import torch
@@ -26,6 +28,8 @@ from tauleap.data.form import Form, Opened
 _LENGTH = 64
 _PREFERRED = ("x", "data", "train", "x_train", "arr_0")
 _MISSING = "missing"
+# What numpy's parser gives for a header that is none.
+_BAD_HEADER = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, KeyError, TokenError)
 
 
 @dataclass(frozen=True)
@@ -192,7 +196,7 @@ def _from_archive(archive: zipfile.ZipFile, path: Path, name: str | None) -> tup
         if entry.file_size > limits.FILE_BYTES:
             raise ValueError(f"{path}: {key} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
         with archive.open(entry) as file:
-            return _read(file, entry.file_size, f"{path}: {key}")
+            return _read(cast(io.BufferedIOBase, file), entry.file_size, f"{path}: {key}")
 
     found = read(name)
     _rows(found, path)
@@ -204,7 +208,7 @@ def _from_archive(archive: zipfile.ZipFile, path: Path, name: str | None) -> tup
     return found, missing if missing.any() else None
 
 
-def _read(file: IO[bytes], size: int, where: str) -> np.ndarray:
+def _read(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
     """One array, from a file of ``size`` bytes."""
     # The header is at most 64 KiB, and it is parsed apart from the file, so that nothing else can be asked of it.
     head = file.read(min(size, 2**16 + 12))
@@ -214,8 +218,10 @@ def _read(file: IO[bytes], size: int, where: str) -> np.ndarray:
         version = np.lib.format.read_magic(stream)
         if version not in parse:
             raise ValueError(f"its version {version} is not known")
-        shape, column_major, dtype = parse[version](stream)
-    except (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, KeyError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # headers of old versions are no concern of the reader
+            shape, column_major, dtype = parse[version](stream)
+    except _BAD_HEADER as error:
         raise ValueError(f"{where} is not an array in numpy's format: {error}") from error
     if dtype.hasobject or dtype.kind not in "iub" or dtype.shape:
         raise ValueError(f"{where} must hold whole numbers, got {dtype}: save x.astype(numpy.int64) or categories")
@@ -234,7 +240,7 @@ def _read(file: IO[bytes], size: int, where: str) -> np.ndarray:
     found = flat.reshape(shape, order="F" if column_major else "C")
     if dtype.kind == "u" and dtype.itemsize == 8 and found.size and int(found.max()) > np.iinfo(np.int64).max:
         raise ValueError(f"{where} holds numbers above {np.iinfo(np.int64).max}: save the states 0, 1, 2, ...")
-    return np.ascontiguousarray(found).astype(dtype.newbyteorder("="), copy=True)
+    return np.array(found, dtype=dtype.newbyteorder("="), order="C")
 
 
 def _rows(array: np.ndarray, path: Path) -> None:

@@ -86,7 +86,7 @@ class Opened:
     report: list[str]
 
 
-def form_from(config: Mapping[str, Any]) -> Form:
+def form_from(config: object) -> Form:
     """The form that :meth:`Form.config` described.
 
     >>> form_from({"kind": "text", "length": 3, "alphabet": "ab"}).shape
@@ -109,7 +109,10 @@ def form_from(config: Mapping[str, Any]) -> Form:
     if given != wanted:
         wrong = ", ".join(sorted(map(str, given ^ wanted)))
         raise ValueError(f"a form of kind {cls.kind!r} has the fields {', '.join(sorted(wanted))}: see {wrong}")
-    return cls(**{name: _frozen(config[name]) for name in wanted})
+    try:
+        return cls(**{name: _frozen(config[name]) for name in wanted})
+    except TypeError as error:
+        raise ValueError(f"a field of the form of kind {cls.kind!r} is of the wrong type") from error
 
 
 def _frozen(value: Any) -> Any:

@@ -2,17 +2,16 @@
 
 A step is a sixteenth note, 16 of them a bar of four quarters, and a datum has 256 steps: S = 129, D = 256. States
 0..127 are MIDI's pitches and 128 is the rest. A note that is held and one that is struck again look the same, as in a
-pianoroll. MIDI and WAV files are written by symusic (``pip install 'tauleap[music]'``).
+pianoroll.
 """
 
 from __future__ import annotations
 
-import io
-import wave
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -21,9 +20,11 @@ from torch import Tensor
 from tauleap import _check, _files
 from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
+from tauleap.data.folder import files_in
 from tauleap.data.form import Form, Opened
-from tauleap.data.midi import Note, read_midi
+from tauleap.data.midi import Note, read_midi, write_midi
 from tauleap.data.skipped import Skipped
+from tauleap.data.sound import to_wav
 
 SUFFIXES = (".mid", ".midi")
 REST, NUM_STATES, STEPS = 128, 129, 256
@@ -33,7 +34,7 @@ _MOST_OVERLAP = 0.05
 _LONGEST_FILE = 2**24  # bytes; a symphony has a megabyte
 _LONGEST_PART = 2**17  # steps, about four hours and a half
 _HEARD = 8  # melodies that are also written as sound
-_RATE = 22_050
+_TEMPO = 120  # quarters a minute
 _NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 
 
@@ -73,16 +74,15 @@ class MusicForm(Form):
         """One MIDI file a row, and a WAV file for each of the first eight rows of all."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
-        for number, row in enumerate(self.check(x), start=first):
-            score = to_score(row)
-            name = f"{stem}-{number:06d}"
-            with _files.replacing(folder / f"{name}.mid") as file:
-                file.write(score.dumps_midi())
-            written.append(folder / f"{name}.mid")
+        for number, row in enumerate(self.check(x).tolist(), start=first):
+            notes = decode(row)
+            files = {".mid": write_midi(notes, _STEPS_A_QUARTER, _TEMPO)}
             if number < _HEARD:
-                with _files.replacing(folder / f"{name}.wav") as file:
-                    file.write(to_wav(score))
-                written.append(folder / f"{name}.wav")
+                files[".wav"] = to_wav(notes, 60 / _TEMPO / _STEPS_A_QUARTER, len(row))
+            for suffix, content in files.items():
+                written.append(folder / f"{stem}-{number:06d}{suffix}")
+                with _files.replacing(written[-1]) as file:
+                    file.write(content)
         return written
 
     def show(self, x: Tensor, n: int) -> str:
@@ -96,7 +96,6 @@ def open_music(path: Path, *, length: int | None = None) -> Opened:
     out when it rests for more than a bar, has one pitch only, or one pitch on more than 50 of 256 steps; or when it is
     there already (Appendix H.3).
     """
-    _symusic()
     steps = STEPS if length is None else _check.integer("length", length, least=1)
     form, skipped, seen = MusicForm(steps), Skipped(), {}
     files = _files_of(path)
@@ -186,64 +185,29 @@ def why_dull(piece: Tensor) -> str | None:
     return None
 
 
-def to_score(row: Tensor) -> Any:
-    """A melody as a score of symusic, at 120 quarters a minute; equal neighbours are one note."""
-    symusic = _symusic()
-    score = symusic.Score(480)
-    track = symusic.Track(name="melody", program=0)
-    score.tempos.append(symusic.Tempo(0, 120.0))
-    ticks = 480 // _STEPS_A_QUARTER
-    states, start = row.tolist(), 0
-    for at in range(1, len(states) + 1):
-        if at == len(states) or states[at] != states[start]:
-            if states[start] != REST:
-                track.notes.append(symusic.Note(start * ticks, (at - start) * ticks, states[start], 90))
-            start = at
-    score.tracks.append(track)
-    return score
+def decode(row: Sequence[int]) -> list[Note]:
+    """The notes of a melody, in sixteenths; equal neighbours are one note.
 
-
-def to_wav(score: Any) -> bytes:
-    """A score as sound: 16 bits, mono."""
-    import importlib.util
-
-    symusic = _symusic()
-    place = importlib.util.find_spec("pretty_midi")
-    if place is None or not place.submodule_search_locations:
-        raise ValueError("sound needs another package: write pip install 'tauleap[music]'")
-    font = Path(place.submodule_search_locations[0]) / "TimGM6mb.sf2"
-    sound = symusic.Synthesizer(sf_path=str(font), sample_rate=_RATE).render(score, stereo=False)
-    samples = np.asarray(sound, dtype=np.float64).reshape(-1)
-    loudest = max(float(np.abs(samples).max(initial=0.0)), 1.0)
-    content = io.BytesIO()
-    with wave.open(content, "wb") as file:
-        file.setnchannels(1)
-        file.setsampwidth(2)
-        file.setframerate(_RATE)
-        file.writeframes((samples / loudest * 32_767).round().astype("<i2").tobytes())
-    return content.getvalue()
+    >>> decode([60, 60, REST, 62])
+    [Note(start=0, end=2, pitch=60), Note(start=3, end=4, pitch=62)]
+    """
+    return [Note(start, end, state) for start, end, state in _runs(row) if state != REST]
 
 
 def _spell(row: Sequence[int]) -> str:
     """The first notes by name with their lengths in sixteenths; a dot is a rest."""
-    words, start = [], 0
-    for at in range(1, len(row) + 1):
-        if at == len(row) or row[at] != row[start]:
-            name = "." if row[start] == REST else f"{_NAMES[row[start] % 12]}{row[start] // 12 - 1}"
-            words.append(f"{name}:{at - start}")
-            start = at
+    words = [
+        f"{'.' if state == REST else f'{_NAMES[state % 12]}{state // 12 - 1}'}:{end - start}"
+        for start, end, state in _runs(row)
+    ]
     return " ".join(words[:24]) + (" ..." if len(words) > 24 else "")
 
 
+def _runs(row: Sequence[int]) -> list[tuple[int, int, int]]:
+    """(start, end, state) of equal neighbours."""
+    edges = [0, *(at for at in range(1, len(row)) if row[at] != row[at - 1]), len(row)]
+    return [(start, end, row[start]) for start, end in pairwise(edges)]
+
+
 def _files_of(path: Path) -> list[Path]:
-    from tauleap.data.folder import files_in
-
     return [path] if path.is_file() else files_in(path, SUFFIXES)
-
-
-def _symusic() -> Any:
-    try:
-        import symusic
-    except ModuleNotFoundError as error:
-        raise ValueError("music needs other packages: write pip install 'tauleap[music]'") from error
-    return symusic

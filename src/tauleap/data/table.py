@@ -122,10 +122,10 @@ class TableForm(Form):
         return text.getvalue().rstrip("\n")
 
     def _print(self, x: Tensor, file: Any) -> None:
-        out = csv.writer(file, lineterminator="\n")
-        out.writerow(self.columns)
+        quoted = [[_quoted(value) for value in held] for held in self.categories]
+        file.write(",".join(map(_quoted, self.columns)) + "\n")
         for row in self.check(x).tolist():
-            out.writerow([held[state] for held, state in zip(self.categories, row, strict=True)])
+            file.write(",".join(held[state] for held, state in zip(quoted, row, strict=True)) + "\n")
 
     def _dataset(self, cells: np.ndarray, path: Path) -> Dataset:
         if len(cells) == 0:
@@ -172,6 +172,8 @@ def open_table(path: Path, *, drop: Sequence[str] = ()) -> Opened:
                 f"{path}: the {count} values of column {name!r} are all different, as of a number of a row, so there "
                 f"is nothing to learn from it: leave it out ({_remedy(name)})"
             )
+    if max(map(len, codes)) < 2:
+        raise ValueError(f"{path}: each column has one value only, so there is nothing to learn")
     ordered = all(len(known) >= _ORDERED_LEVELS and all(map(_is_whole, known)) for known in codes)
     sorted_values = [_sorted(known) for known in codes]
     form = TableForm(names, tuple(tuple(held) for held in sorted_values), ordered)
@@ -209,9 +211,7 @@ def _read_text(path: Path) -> tuple[list[str], Iterator[Line]]:
         raise ValueError(
             f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8: save the table as UTF-8"
         ) from error
-    first = text[: text.find("\n")] if "\n" in text else text
-    delimiters = _DELIMITERS.get(path.suffix.lower(), ",;\t")
-    delimiter = max(delimiters, key=lambda d: (first.count(d), -delimiters.index(d)))
+    delimiter = max(_DELIMITERS.get(path.suffix.lower(), ",;\t"), key=lambda one: _columns(text, one))
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
 
     def lines() -> Iterator[tuple[int, list[str]]]:
@@ -233,6 +233,14 @@ def _read_text(path: Path) -> tuple[list[str], Iterator[Line]]:
         raise ValueError(f"{path} holds no table: its first line must name the columns") from None
     header = _header(names, path)
     return header, _cells(source, header, path)
+
+
+def _columns(text: str, delimiter: str) -> int:
+    """How many names the first line has when it is cut in this way; 0 where it cannot be."""
+    try:
+        return len(next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True), []))
+    except csv.Error:
+        return 0
 
 
 def _cells(source: Iterator[tuple[int, list[str]]], header: list[str], path: Path) -> Iterator[Line]:
@@ -312,6 +320,11 @@ def _sorted(values: Sequence[str] | dict[str, int]) -> list[str]:
     if not all(map(math.isfinite, numbers.values())):
         return sorted(values)
     return sorted(values, key=lambda value: (numbers[value], value))
+
+
+def _quoted(value: str) -> str:
+    # By hand, because the csv module of some versions leaves a carriage return unquoted.
+    return '"' + value.replace('"', '""') + '"' if any(mark in value for mark in ',;\t"\r\n') else value
 
 
 def _is_whole(value: str) -> bool:

@@ -1,0 +1,205 @@
+"""MIDI files as melodies, and back to notes and sound."""
+
+import io
+import wave
+from pathlib import Path
+
+import numpy as np
+import pytest
+import symusic
+import torch
+
+from tauleap.data import open_data
+from tauleap.data.midi import Note, read_midi, write_midi
+from tauleap.data.music import REST, MusicForm, decode, encode, melodies, why_dull
+from tauleap.data.sound import to_wav
+
+
+def tune(steps: int = 256, seed: int = 0) -> torch.Tensor:
+    """A melody that passes the filter: notes of two steps, a rest now and then; neighbours differ."""
+    draw = torch.Generator().manual_seed(seed)
+    notes = torch.randint(50, 80, (steps // 2,), generator=draw)
+    notes[::7] = REST
+    return notes.repeat_interleave(2)
+
+
+def midi(*tracks: list[tuple[int, int, int]], ticks: int = 480, drums: bool = False) -> bytes:
+    """Notes are (start, end, pitch) in sixteenths."""
+    score = symusic.Score(ticks)
+    for notes in tracks:
+        track = symusic.Track(program=0, is_drum=drums)
+        for start, end, pitch in notes:
+            track.notes.append(symusic.Note(start * ticks // 4, (end - start) * ticks // 4, pitch, 80))
+        score.tracks.append(track)
+    return score.dumps_midi()
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    form, x = MusicForm(), torch.stack([tune(seed=s) for s in range(10)])
+    written = form.write(x, tmp_path / "out", first=3)
+    assert [path.name for path in written[:3]] == ["samples-000003.mid", "samples-000003.wav", "samples-000004.mid"]
+    assert sum(path.suffix == ".wav" for path in written) == 5  # rows 3..7
+    # A melody starts at the first bar with a note, and a rest at the end cannot be seen.
+    read = form.read(tmp_path / "out")
+    known = torch.ones_like(read.x, dtype=torch.bool) if read.missing is None else ~read.missing
+    assert torch.equal(read.x[known].long(), x[known])
+    assert bool((x[~known] == REST).all())
+
+
+def test_sound(tmp_path: Path) -> None:
+    form = MusicForm(32)
+    form.write(torch.stack([tune(32), torch.full((32,), REST)]), tmp_path)
+    heard = {}
+    for name in ("samples-000000.wav", "samples-000001.wav"):
+        with wave.open(str(tmp_path / name)) as file:
+            assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 22050)
+            heard[name] = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").astype(float)
+    loud, silent = heard.values()
+    assert len(loud) / 22050 > 3.5  # 32 sixteenths at 120 quarters a minute
+    assert np.abs(loud).max() > 1000
+    assert np.abs(silent).max(initial=0) == 0
+
+
+@pytest.mark.parametrize("pitch", range(24, 120, 5))
+def test_the_sound_is_in_tune(pitch: int) -> None:
+    """Nine tenths of the energy are within a third of a semitone of the note and its overtones."""
+    with wave.open(io.BytesIO(to_wav([Note(0, 8, pitch)], 0.125, 8))) as file:
+        sound = np.frombuffer(file.readframes(16384), dtype="<i2").astype(float)
+    energy = np.abs(np.fft.rfft(sound * np.hanning(len(sound)))) ** 2
+    frequencies = np.fft.rfftfreq(len(sound), 1 / 22050)
+    note = 440 * 2 ** ((pitch - 69) / 12)
+    overtone = np.round(frequencies / note)
+    near = (overtone >= 1) & (np.abs(frequencies - overtone * note) < max(0.02 * note, 4))
+    assert energy[near].sum() > 0.9 * energy.sum()
+
+
+def test_our_reader_agrees_with_another() -> None:
+    draw = np.random.default_rng(0)
+    for _ in range(50):
+        at, notes = 0, []
+        for _ in range(draw.integers(1, 30)):
+            at += int(draw.integers(0, 4))
+            end = at + int(draw.integers(1, 6))
+            notes.append((at, end, int(draw.integers(0, 128))))
+            at = end
+        content = midi(notes, ticks=int(draw.choice([96, 120, 480])))
+        other = symusic.Score.from_midi(content)
+        ours = read_midi(content)
+        assert ours.ticks_per_quarter == other.ticks_per_quarter
+        theirs = [Note(n.start, n.end, n.pitch) for n in other.tracks[0].notes]
+        assert ours.parts == [sorted(theirs)]
+
+
+def test_what_is_written_is_read_by_another() -> None:
+    row = tune(64).tolist()
+    other = symusic.Score.from_midi(write_midi(decode(row), 4, 120))
+    assert [(n.start, n.end, n.pitch) for n in other.tracks[0].notes] == [tuple(note) for note in decode(row)]
+    assert other.tempos[0].qpm == 120
+
+
+def test_running_status_and_what_is_stepped_over() -> None:
+    events = bytes(
+        [0, 0xFF, 3, 2, 65, 66, 0, 0xC0, 5, 0, 0x90, 60, 80, 96, 60, 0, 0, 62, 80, 0x60, 62, 0, 0, 0xFF, 47, 0]
+    )
+    content = (
+        b"MThd" + bytes([0, 0, 0, 6, 0, 0, 0, 1, 0, 96]) + b"XFIH\0\0\0\1?" + b"MTrk" + bytes([0, 0, 0, len(events)])
+    )
+    assert read_midi(content + events).parts == [[Note(0, 96, 60), Note(96, 192, 62)]]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        (b"RIFF....", "no MIDI file"),
+        (b"MThd\0\0\0\6\0\0\0\1", "2 more bytes are wanted, 0 are there"),
+        (b"MThd\0\0\0\6\0\0\0\1\xe7\x28", "counts time in seconds"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\5ab", "5 more bytes are wanted, 2 are there"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\x40", "0x40 where an event must begin"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\xf1", "0xf1 is no event"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\4\xff\xff\xff\xff", "more than four bytes"),
+    ],
+)
+def test_damaged_files(content: bytes, told: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_midi(content)
+    (tmp_path / "a.mid").write_bytes(content)
+    with pytest.raises(ValueError, match=r"a\.mid: damaged MIDI, byte \d+"):
+        melodies(tmp_path / "a.mid")
+
+
+def test_time_is_rounded_to_sixteenths() -> None:
+    notes = [Note(5, 118, 60), Note(121, 130, 61), Note(350, 480, 62)]
+    found = encode(notes, 480)
+    assert found is not None
+    assert found.tolist() == [60, 61, REST, 62]
+
+
+def test_chords_are_no_melody() -> None:
+    assert encode([Note(0, 480, 60), Note(0, 480, 64)], 480) is None
+    legato = encode([Note(100 * i, 100 * i + 110, 60 + i % 5) for i in range(40)], 100)
+    assert legato is not None
+    assert legato.tolist() == [60 + i // 4 % 5 for i in range(160)]
+
+
+def test_the_filter_of_the_paper() -> None:
+    good = tune()
+    assert why_dull(good) is None
+    silent = good.clone()
+    silent[20:37] = REST
+    assert why_dull(silent) == "rests for more than a bar"
+    assert why_dull(torch.full((256,), 60)) == "has one pitch only"
+    assert why_dull(torch.where(torch.arange(256) < 51, 60, torch.arange(256) % 20 + 70)) == (
+        "stays on one pitch for too long"
+    )
+    assert why_dull(torch.where(torch.arange(256) < 50, 60, torch.arange(256) % 20 + 70)) is None
+
+
+def test_a_folder(tmp_path: Path) -> None:
+    def spans(x: torch.Tensor) -> list[tuple[int, int, int]]:
+        return [(i, i + 1, int(p)) for i, p in enumerate(x.tolist()) if p != REST]
+
+    # The last step sounds, so that nothing is cut off.
+    long = torch.cat([tune(seed=1), tune(seed=2)])
+    long[-1] = long[0] = 70
+    folder = tmp_path / "songs" / "more"
+    folder.mkdir(parents=True)
+    (folder / "a.mid").write_bytes(midi(spans(long)))
+    (folder / "again.MIDI").write_bytes(midi(spans(long)))
+    (folder / "chord.mid").write_bytes(midi([(0, 64, 60), (0, 64, 64)]))
+    (folder / "drums.mid").write_bytes(midi(spans(long), drums=True))
+    (folder / "broken.mid").write_bytes(midi(spans(long))[:-20])
+    (folder / "short.mid").write_bytes(midi(spans(long[:100])))
+    (folder / "words.txt").write_text("la la")
+    (folder / ".hidden.mid").write_text("?")
+    opened = open_data(tmp_path / "songs")
+    assert torch.equal(opened.dataset.x.long(), long.reshape(2, 256))
+    assert (opened.form.num_states, opened.form.shape) == (129, (256,))
+    told = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 6 files" in told
+    assert "there already: 2 (again.MIDI)" in told
+    assert "no track in which one note sounds at a time: 2 (chord.mid, drums.mid)" in told
+    assert "shorter than 256 steps: 1 (short.mid)" in told
+    assert "damaged MIDI" in told
+    assert "1 files of other kinds" in told
+    assert len(open_data(tmp_path / "songs", length=64).dataset) == 8
+    with pytest.raises(ValueError, match="has no melody of 1024 steps"):
+        open_data(tmp_path / "songs", length=1024)
+
+
+def test_a_melody_that_is_to_go_on(tmp_path: Path) -> None:
+    (tmp_path / "a.mid").write_bytes(midi([(0, 4, 60), (4, 8, 62)]))
+    read = MusicForm(16).read(tmp_path / "a.mid")
+    assert read.x[0, :8].tolist() == [60] * 4 + [62] * 4
+    assert read.missing is not None
+    assert read.missing[0].tolist() == [False] * 8 + [True] * 8
+
+
+def test_show() -> None:
+    x = torch.tensor([[60, 60, REST, 61, 127, 0]])
+    assert MusicForm(6).show(x, 1) == "C4:2 .:1 C#4:1 G9:1 C-1:1"
+
+
+def test_the_bytes_of_a_wav_are_whole(tmp_path: Path) -> None:
+    written = MusicForm(16).write(torch.full((1, 16), 69), tmp_path)
+    with wave.open(io.BytesIO(written[1].read_bytes())) as file:
+        assert file.getnframes() > 0
