@@ -24,11 +24,13 @@ DIRECT = {
     "objective": ["reverse"],
     "sampling": ["reverse"],
     "evaluate": ["objective", "sampling"],
-    "pretrained": ["evaluate"],
-    "training": ["pretrained", "data"],
+    "pretrained": ["evaluate", "data"],
+    "training": ["pretrained"],
     "testing": ["evaluate", "data"],
     "recipes": ["training"],
-    "cli": ["recipes"],
+    "choose": ["training"],
+    "fitting": ["choose"],
+    "cli": ["recipes", "fitting"],
 }
 
 

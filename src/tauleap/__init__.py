@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         testing,
         training,
     )
+    from tauleap.fitting import fit
     from tauleap.observed import Observed
     from tauleap.pretrained import Model, load
     from tauleap.reverse import ReverseProcess
@@ -50,6 +51,7 @@ __all__ = [
     "data",
     "denoise",
     "evaluate",
+    "fit",
     "load",
     "network",
     "noise",
@@ -68,6 +70,7 @@ _HOMES = {
     "sample": "tauleap.sampling",
     "Model": "tauleap.pretrained",
     "load": "tauleap.pretrained",
+    "fit": "tauleap.fitting",
 }
 _MODULES = (
     *("data", "noise", "network", "denoise", "objective", "sampling", "evaluate", "testing"),

@@ -16,6 +16,8 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap._version import __version__
+from tauleap.data.form import form_from
+from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.config import build, describe
@@ -23,6 +25,7 @@ from tauleap.pretrained.model import Model
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+REPORT = "report.json"
 
 
 def configuration(model: Model) -> dict[str, Any]:
@@ -31,7 +34,19 @@ def configuration(model: Model) -> dict[str, Any]:
         "process": describe(model.process, "process"),
         "denoiser": describe(model.denoiser, "denoiser"),
         "shape": None if model.shape is None else list(model.shape),
-    }
+    } | _meaning(model)
+
+
+def _meaning(model: Model) -> dict[str, Any]:
+    """What its states mean and what is known of it, where something is."""
+    out: dict[str, Any] = {}
+    if model.form is not None:
+        out["form"] = model.form.config()
+    if model.kind != Kind():
+        out["kind"] = {"name": model.kind.name, "types": list(model.kind.types)}
+    if model.about:
+        out["about"] = json.loads(json.dumps(model.about, allow_nan=False))
+    return out
 
 
 def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, bytes]:
@@ -67,7 +82,7 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
 
     It is in evaluation mode, with the averaged weights where it comes from training.
     """
-    folder = Path(folder)
+    folder = run = Path(folder)
     if not (folder / CONFIG).exists() and (folder / "latest" / CONFIG).exists():
         folder = folder / "latest"
     if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
@@ -83,13 +98,49 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     denoiser.to(
         next((w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point()), None)
     )
-    model = Model(process, denoiser, shape=config["shape"])
+    model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config, folder))
+    model.about = model.about or _report_of(run, folder)
     try:
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         raise ValueError(f"the weights in {folder} do not fit its configuration: {error}") from error
     model.reverse.eval()
     return model.to(device)
+
+
+def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
+    """Keeps what is known of a checkpoint's model beside it: the checkpoint itself is never touched again."""
+    content = json.dumps({"checkpoint": checkpoint.name, "about": about}, indent=2, allow_nan=False)
+    with _files.replacing(run / REPORT) as file:
+        file.write(content.encode() + b"\n")
+
+
+def _report_of(run: Path, checkpoint: Path) -> dict[str, Any]:
+    """What :func:`write_report` kept, if it is about this checkpoint."""
+    beside = run if (run / REPORT).is_file() else run.parent
+    try:
+        kept = json.loads((beside / REPORT).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    fits = isinstance(kept, dict) and kept.get("checkpoint") == checkpoint.resolve().name
+    about = kept.get("about") if fits else None
+    return about if isinstance(about, dict) else {}
+
+
+def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    try:
+        if config.get("form") is not None:
+            out["form"] = form_from(config["form"])
+        if config.get("kind") is not None:
+            out["kind"] = Kind(config["kind"]["name"], tuple(config["kind"]["types"]))
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{folder / CONFIG} does not say what the states mean: {error}") from error
+    if config.get("about") is not None:
+        if not isinstance(config["about"], dict):
+            raise ValueError(f"{folder / CONFIG} is damaged: about must be a mapping")
+        out["about"] = config["about"]
+    return out
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -1,0 +1,290 @@
+"""From data to a model in one call."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from copy import deepcopy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import Tensor, nn
+
+from tauleap import _check
+from tauleap.choose import Choice, choose, column_marginals
+from tauleap.data import Dataset
+from tauleap.data.form import Form, Opened
+from tauleap.data.memory import Kind, read, take
+from tauleap.denoise import Denoiser, NetworkDenoiser
+from tauleap.evaluate import Estimate, bits_per_dim
+from tauleap.noise import ForwardProcess
+from tauleap.objective import CompleteElbo, Objective
+from tauleap.observed import Observed
+from tauleap.pretrained import Model, load
+from tauleap.pretrained.storage import write_report
+from tauleap.training import RandomMasks, Recipe, Run, train
+
+_MINUTES = 3.0
+_MASKING = RandomMasks()
+_MOST_HELD_OUT = 10_000
+_TIMES = 8
+
+
+def fit(
+    data: Any,
+    *,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    validation: float | int | Any = 0.1,
+    process: ForwardProcess | None = None,
+    network: nn.Module | Denoiser | None = None,
+    objective: Objective | None = None,
+    masking: RandomMasks | None = _MASKING,
+    num_states: int | None = None,
+    ordinal: bool | None = None,
+    out: str | os.PathLike[str] | None = None,
+    accelerator: str = "auto",
+    progress: bool = True,
+) -> Model:
+    """A model of ``data``: noise, network and sizes are chosen to suit it, trained, and measured on rows held out.
+
+    >>> import tauleap as tl
+    >>> rows = torch.randint(3, (200, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)  # four alike
+    >>> model = tl.fit(rows, steps=20, progress=False)
+    >>> model.sample(16, steps=10, seed=0).shape
+    torch.Size([16, 4])
+
+    Args:
+        data: rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences (texts too), a
+            pandas frame of categories, a :class:`tauleap.data.Dataset`, or what :func:`tauleap.data.open_data` gave.
+            NaN, None and masked cells are missing: nothing is learnt from them, and they are never taken as known.
+        minutes: a budget for everything, 3 by default, or no limit where ``steps`` is given.
+        steps: of training; as many as fit into the minutes if absent.
+        seed: of the split, the weights, the order of the data and all noise.
+        validation: what bits/dim is measured on: a share of the rows, a number of rows, or other data.
+        process: the noise, in the place of the chosen one.
+        network: the network or denoiser, in the place of the chosen one; a copy of it is trained.
+        objective: the loss, ``CompleteElbo()`` by default.
+        masking: which sites are given in training. By default random patterns, so that ``model.complete`` works for
+            any; None trains the generative model alone.
+        num_states: S, where it is larger than what an array shows.
+        ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
+        out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent.
+        accelerator: "cpu", "cuda", "mps", or "auto" for the best there is.
+        progress: print the choice, the progress and the result.
+    """
+    began = time.monotonic()
+    if minutes is None and steps is None:
+        minutes = _MINUTES
+    seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
+    rows, form, kind = take(data, num_states=num_states)
+    rows, held_out, report = _split(rows, validation, form, seed)
+    report = [*(data.report if isinstance(data, Opened) else []), *report]
+    if ordinal is None:
+        ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
+    choice = _chosen(rows, process, network, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes)
+    console = Console(quiet=not progress)
+    for line in (*report, *choice.reasons):
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+    recipe = _recipe(rows, held_out, choice, objective or CompleteElbo(), masking, form, kind, seed)
+    for_training = seconds - _for_measuring(seconds)
+    if steps is None:
+        pace = _seconds_a_step(recipe, rows)
+        steps = max(1, int(0.95 * (for_training - (time.monotonic() - began)) / pace))
+    else:
+        steps = _check.integer("steps", steps, least=1)
+    recipe = replace(recipe, settings=_with_steps(recipe, steps))
+
+    with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
+        folder = Path(temporary if out is None else out)
+        left = for_training - (time.monotonic() - began)
+        limit = None if math.isinf(left) else max(left, 0.1) / 60
+        run = Run(folder, minutes=limit, accelerator=accelerator, tensorboard=False)
+        result = train(recipe, run, console=console)
+        model = load(result.checkpoint)
+        found = _measured(model, held_out, seed, began + seconds)
+        alone = _independent(column_marginals(rows), held_out)
+        model.about = {
+            "data": report,
+            "choice": list(choice.reasons),
+            "rows": len(rows),
+            "missing": 0 if rows.missing is None else int(rows.missing.sum()),
+            "step": result.step,
+            "stopped": result.stopped,
+            "seed": seed,
+            "weights": sum(p.numel() for p in model.reverse.parameters()),
+            "bits_per_dim": _plain(found),
+            "independent_bits_per_dim": _plain(alone),
+            "held_out_rows": len(held_out),
+            "seconds": time.monotonic() - began,
+        }
+        if out is not None and result.first:
+            write_report(folder, result.checkpoint, model.about)
+    console.print(
+        f"{found} bits/dim on held-out rows after {result.step} steps; every site by itself: {alone}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    return model
+
+
+def _split(data: Dataset, validation: Any, form: Form | None, seed: int) -> tuple[Dataset, Dataset, list[str]]:
+    """Rows to train with and rows to measure with, and what was left out: rows of which nothing is known."""
+    report = []
+    data, gone = _with_something(data)
+    if gone:
+        report.append(f"{gone} rows without any value are left out")
+    if not isinstance(validation, bool | int | float):
+        held_out, _ = _with_something(read(validation, form=form, num_states=data.num_states))
+        if held_out.shape != data.shape:
+            raise ValueError(f"validation must be rows of the shape {data.shape}, got rows of {held_out.shape}")
+        return data, held_out, report
+    if len(data) < 2:
+        raise ValueError("there must be at least two rows, one of them to measure with, got 1")
+    if isinstance(validation, float):
+        if not 0 < validation < 1:
+            raise ValueError(f"validation must be a share in (0, 1), a number of rows, or data, got {validation!r}")
+        validation = min(_MOST_HELD_OUT, max(1, round(validation * len(data))), len(data) - 1)
+    number = _check.integer("validation", validation, least=1)
+    train_rows, held_out = data.split(number, seed=seed)
+    return train_rows, held_out, report
+
+
+def _with_something(data: Dataset) -> tuple[Dataset, int]:
+    """The rows of which something is known, and how many others there were."""
+    if data.missing is None:
+        return data, 0
+    kept = (~data.missing).reshape(len(data), -1).any(1)
+    if not bool(kept.any()):
+        raise ValueError("every value is missing: there is nothing to learn from")
+    gone = int((~kept).sum())
+    if not gone:
+        return data, 0
+    condition = None if data.condition is None else data.condition[kept]
+    return replace(data, x=data.x[kept], missing=data.missing[kept], condition=condition), gone
+
+
+def _chosen(
+    data: Dataset,
+    process: ForwardProcess | None,
+    network: nn.Module | Denoiser | None,
+    *,
+    ordinal: bool,
+    minutes: float,
+) -> Choice:
+    """The default choice, with what the caller has chosen in its place."""
+    choice = choose(data, ordinal=ordinal, minutes=minutes, process=process)
+    if network is None:
+        return choice
+    if not isinstance(network, nn.Module):
+        raise TypeError(f"network must be a torch.nn.Module or a Denoiser, got {type(network).__name__}")
+
+    def given() -> Denoiser:
+        own = deepcopy(network)
+        return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
+
+    return replace(choice, denoiser=given, reasons=(choice.reasons[0], f"network: {type(network).__name__}, as given"))
+
+
+def _recipe(
+    data: Dataset,
+    held_out: Dataset,
+    choice: Choice,
+    objective: Objective,
+    masking: RandomMasks | None,
+    form: Form | None,
+    kind: Kind,
+    seed: int,
+) -> Recipe:
+    def model() -> Model:
+        return Model(choice.process, choice.denoiser(), shape=data.shape, form=form, kind=kind)
+
+    settings = replace(choice.settings, seed=_check.integer("seed", seed, least=0))
+    return Recipe("fit", lambda: (data, held_out), model, objective, settings, masking=masking)
+
+
+def _with_steps(recipe: Recipe, steps: int) -> Any:
+    return replace(
+        recipe.settings,
+        steps=steps,
+        checkpoint_every=max(50, steps // 4),
+        log_every=max(1, min(100, steps // 20)),
+        validate_every=max(100, steps // 5),
+        validation_rows=4 * recipe.settings.batch_size,
+    )
+
+
+def _for_measuring(seconds: float) -> float:
+    """What is kept of a budget for the end: loading, bits/dim, and saving."""
+    return 0.0 if math.isinf(seconds) else 1.0 + min(0.1 * seconds, 30.0)
+
+
+def _seconds_a_step(recipe: Recipe, data: Dataset) -> float:
+    """By a few steps on a model that is thrown away."""
+    generator = torch.Generator().manual_seed(0)
+    with torch.random.fork_rng(devices=[]):
+        model = recipe.model()
+        optimizer = torch.optim.Adam(model.reverse.parameters(), fused=True)
+        index = torch.arange(min(recipe.settings.batch_size, len(data)))
+        x0, missing = data.rows(index), None if data.missing is None else data.missing[index]
+        condition = None if data.condition is None else data.condition[index]
+        took = []
+        began = time.monotonic()
+        while len(took) < 2 or (len(took) < 20 and time.monotonic() - began < 1.0):
+            start = time.monotonic()
+            observed = None
+            if recipe.masking is not None:
+                observed = Observed(recipe.masking.draw(x0, closed=missing, generator=generator), x0)
+            loss = recipe.objective(
+                model.reverse, x0, observed=observed, missing=missing, condition=condition, generator=generator
+            )
+            loss.mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            took.append(time.monotonic() - start)
+    return sorted(took)[len(took) // 2]
+
+
+def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Estimate[float]:
+    """Bits/dim of as many rows as there is time for."""
+    generator = torch.Generator().manual_seed(seed)
+    size = max(1, min(256, model._rows_at_once() // _TIMES))
+    values: list[Tensor] = []
+    longest, begin = 0.0, 0
+    while begin < len(data) and (begin == 0 or time.monotonic() + longest < deadline):
+        start = time.monotonic()
+        index = torch.arange(begin, min(begin + size, len(data)))
+        estimate = bits_per_dim(
+            model.reverse,
+            data.rows(index),
+            samples=_TIMES,
+            batch_size=model._rows_at_once(),
+            per_datapoint=True,
+            missing=None if data.missing is None else data.missing[index],
+            condition=None if data.condition is None else data.condition[index],
+            generator=generator,
+        )
+        values.append(estimate.value)
+        longest, begin = max(longest, time.monotonic() - start), begin + size
+    return Estimate.of_mean(torch.cat(values))
+
+
+def _independent(marginals: Tensor, data: Dataset) -> Estimate[float]:
+    """Bits/dim where every site is drawn by itself, from how often its states came in the training rows."""
+    log_probs = marginals.log2().expand(len(data), *marginals.shape)
+    bits = -log_probs.gather(-1, data.rows(torch.arange(len(data)))[..., None]).squeeze(-1)
+    known = torch.ones_like(bits) if data.missing is None else (~data.missing).to(bits.dtype)
+    bits, known = (bits * known).reshape(len(data), -1).sum(1), known.reshape(len(data), -1).sum(1)
+    return Estimate.of_mean(bits / known)
+
+
+def _plain(estimate: Estimate[float]) -> dict[str, Any]:
+    stderr = estimate.stderr if math.isfinite(estimate.stderr) else None
+    return {"value": estimate.value, "stderr": stderr, "n": estimate.n}
