@@ -160,7 +160,9 @@ def discrete() -> tuple[str, Figure]:
             axes.loglog(STEPS, curves[f"{name}, wrong denoiser"], ".--", color=colour, linewidth=1)
         axes.loglog([4, 256], [0.02, 0.02 / 64], color="0.4", linewidth=0.8)
         axes.text(12, 0.0042, "1/K", color="0.4", fontsize=8)
-        axes.set(xlabel="K", ylabel="L_DT(K) - complete bound, nats", title="solid: the exact denoiser, dashed: a wrong one")
+        axes.set(
+            xlabel="K", ylabel="L_DT(K) - complete bound, nats", title="solid: the exact denoiser, dashed: a wrong one"
+        )
         axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7, length=3)
         axes.grid(visible=True, linewidth=0.3)
         axes.legend(fontsize=7, frameon=False)
