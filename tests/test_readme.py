@@ -1,4 +1,4 @@
-"""What the README and CONTRIBUTING show works.
+"""What the README, CONTRIBUTING and the pages of docs/ show works.
 
 Python blocks run in order in one namespace, in an empty folder; the commands of bash and console blocks run in another.
 Not run, because they need a network or would start this test again: ``git clone``, ``cd``, ``pip install``, ``make``.
@@ -22,6 +22,7 @@ import tauleap as tl
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
+DOCS = ROOT / "docs"
 FENCE = re.compile(r"^(?P<indent> *)```(?P<language>\w+)[^\n]*\n(?P<body>.*?)^(?P=indent)```\s*$", re.M | re.S)
 
 
@@ -76,6 +77,14 @@ def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     namespace = {"__name__": "readme"}
     for block in found:
         run(block, "README.md", namespace)
+
+
+@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+def test_python_blocks_of_the_documentation_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page"}
+    for block in blocks((DOCS / page).read_text(encoding="utf-8"), "python"):
+        run(block, page, namespace)
 
 
 def test_the_skeletons_of_contributing_work_as_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_rates_are_those_of_the_conditional_law(name: str, pattern: str) -> None
         )
 
 
-@pytest.mark.parametrize(("name", "pattern"), zip(NAMES, PATTERNS, strict=True))
+@pytest.mark.parametrize(("name", "pattern"), list(zip(NAMES, PATTERNS, strict=True)))
 def test_every_sampler_has_the_law_that_it_has_for_the_conditional_law(
     name: str, pattern: str, generator: torch.Generator
 ) -> None:
