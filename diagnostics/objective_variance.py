@@ -18,6 +18,7 @@ minutes and a half.
 from __future__ import annotations
 
 import argparse
+import math
 from dataclasses import dataclass
 
 import matplotlib
@@ -112,7 +113,7 @@ class Gradients:
 
         def value(keep: Tensor) -> float:
             parts = [different(matrix[keep][:, keep]) for matrix in (mixed, own, theirs)]
-            return parts[0] / (parts[1] * parts[2]) ** 0.5
+            return parts[0] / (parts[1] * parts[2]) ** 0.5 if min(parts[1:]) > 0 else math.nan
 
         return jackknife(value, len(own))
 
@@ -124,8 +125,9 @@ def different(gram: Tensor) -> float:
 
 
 def ratio(gram: Tensor) -> float:
+    """nan where there are too few draws to tell the signal from nothing."""
     signal = different(gram)
-    return (float(gram.trace()) / len(gram) - signal) / signal
+    return (float(gram.trace()) / len(gram) - signal) / signal if signal > 0 else math.nan
 
 
 def jackknife(value, n: int) -> tuple[float, float]:
@@ -219,6 +221,8 @@ def rows_of(ratios: dict, pairs: dict) -> list[list[str]]:
 def show(found: tuple[float, float] | None, digits: int = 2) -> str:
     if found is None:
         return ""
+    if math.isnan(found[0] + found[1]):
+        return "not resolved"
     return f"{found[0]:.{digits}f} ± {found[1]:.{digits}f}" if found[1] > 1e-9 else f"{found[0]:g}"
 
 
@@ -228,6 +232,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=32, help="gradients of each objective")
     parser.add_argument("--write", action="store_true", help="put figure and table into docs/objectives.md")
     options = parser.parse_args()
+    if options.draws < 3:
+        parser.error("--draws must be 3 or more: the errors come from leaving one out")
     torch.set_num_threads(1)
 
     torch.manual_seed(0)
