@@ -15,7 +15,7 @@ class Tempered(Denoiser):
     """``denoiser`` with the logits of p(x0 | x_t) divided by ``temperature``, at every time.
 
     Below 1 the likely states of a site become likelier: samples are more typical and less diverse. It is a heuristic:
-    the samples have another law than that of the model, and not the law p(x0)^(1/temperature). 1 changes nothing.
+    only a single site with absorbing noise then has the law p(x0)^(1/temperature), normalised. 1 changes nothing.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import Constant, Uniform
