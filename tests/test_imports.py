@@ -103,6 +103,14 @@ HEAVY = ["torch", "numpy", "scipy", "matplotlib", "PIL", "jaxtyping", "lightning
             "from tauleap.cli import main\ntry: main(['train', '--help'])\nexcept SystemExit as e: assert e.code == 0",
             HEAVY,
         ),
+        *(
+            (
+                f"from tauleap.cli import main\ntry: main(['{name}', '--help'])\n"
+                "except SystemExit as e: assert e.code == 0",
+                HEAVY,
+            )
+            for name in ("sample", "complete", "evaluate", "info")
+        ),
         ("import tauleap.pretrained", ["matplotlib", "huggingface_hub", "tensorboard", "lightning_fabric", "tyro"]),
         ("import tauleap.training", ["matplotlib", "huggingface_hub", "tensorboard", "tyro"]),
         ("import tauleap.noise", ["matplotlib", "scipy", "mpmath", "tyro"]),

@@ -7,13 +7,18 @@ not taken for a mistyped option. Nothing heavy is imported until a command runs:
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
 from typing import Protocol
 
 from tauleap._version import __version__
+from tauleap.cli.complete import Complete
 from tauleap.cli.demo import Demo
+from tauleap.cli.evaluate import Evaluate
+from tauleap.cli.info import Info
+from tauleap.cli.sample import Sample
 from tauleap.cli.train import Train
 
 
@@ -25,8 +30,18 @@ class Command(Protocol):
         ...
 
 
-COMMANDS: dict[str, type[Command]] = {"demo": Demo, "train": Train}
+COMMANDS: dict[str, type[Command]] = {
+    "demo": Demo,
+    "train": Train,
+    "sample": Sample,
+    "complete": Complete,
+    "evaluate": Evaluate,
+    "info": Info,
+}
 """The subcommands, in the order of the help."""
+
+_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the system that are no fault of what was typed."""
 
 _DESCRIPTION = (
     "Continuous-time diffusion for discrete data. "
@@ -36,8 +51,14 @@ _DESCRIPTION = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line and returns its exit code: 0, 2 for a user's error, 130 when interrupted."""
+    """Runs the command line and returns its exit code.
+
+    0 when all went well, 1 when the machine failed (no memory, a full disk, a loss that is not a number), 2 for a
+    user's error, 130 when interrupted.
+    """
     given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["sample"]:  # tyro has no short names of this kind
+        given = ["--n" if word == "-n" else word for word in given]
     if given == ["--version"]:
         print(f"tauleap {__version__}")
         return 0
@@ -58,7 +79,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         message = " ".join(str(error).split()) or type(error).__name__
         print(f"tauleap: error: {message}", file=sys.stderr)
-        return 2
+        return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
+    except MemoryError:
+        print("tauleap: error: there is not enough memory: write a smaller --batch-size, or less data", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         return 130
     return 0

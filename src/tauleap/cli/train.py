@@ -1,29 +1,60 @@
-"""The options of ``tauleap train``."""
+"""The options of ``tauleap train``: a recipe, or data of the user's own."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import shlex
 import signal
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tauleap.cli.runs import at_least, seeded, tell
+
+RECIPES = ("toy", "digits")
+# What only a recipe has: for other data it is chosen to suit.
+_OF_RECIPES = (
+    *("batch_size", "lr", "checkpoint_every", "precision", "devices", "nodes", "strategy", "accumulate", "compile"),
+    "keep",
+)
+_OF_DATA = ("length", "coding", "drop", "array", "ordinal", "size")
+
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model, or go on with a run that was begun in the same folder. What is not given is as the recipe says."""
+    """Train a model on your own data, or by a recipe; or go on with a run that was begun in the same folder.
 
-    recipe: Literal["toy", "digits"]
-    """What to train."""
+    Data is an array of whole numbers (.npy, .npz), a table of categories (.csv, .tsv, .parquet), a text (.txt), a
+    folder of MIDI files or a folder of pictures. What suits it is chosen and said; what is not given for a recipe is as
+    the recipe says.
+    """
+
+    what: str
+    """A file or a folder; or the recipe toy or digits."""
     out: Path | None = None
-    """Folder for checkpoints, logs and samples; runs/RECIPE by default. A run that was begun there goes on."""
+    """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
     steps: int | None = None
     """Where to stop. A finished run goes on when this grows."""
     minutes: float | None = None
-    """Stop after this time, with a checkpoint."""
+    """Stop after this time, with a checkpoint. For data it is a budget for everything, 3 by default."""
+    length: int | None = None
+    """Of a row: text (64 by default), music (256) and arrays with one axis (64)."""
+    coding: Literal["auto", "characters", "bytes"] = "auto"
+    """Of text."""
+    drop: tuple[str, ...] = ()
+    """Columns of a table to leave out."""
+    array: str | None = None
+    """Which array of an .npz."""
+    ordinal: bool | None = None
+    """Whether the numbers of an array are quantities: True or False."""
+    size: int | None = None
+    """Of pictures: pixels on the longer side."""
+    json: bool = False
+    """Print one object for scripts instead of text."""
     batch_size: int | None = None
     """Rows a step, over all devices together."""
     lr: float | None = None
@@ -51,15 +82,65 @@ class Train:
 
     def run(self) -> None:
         """Trains; leaves with 130 or 143 after Ctrl-C or SIGTERM, and with 1 when the loss is not a number."""
+        began = time.monotonic()
+        if self.minutes is not None and not 0 < self.minutes < math.inf:
+            raise ValueError(f"minutes must be a finite number > 0, got {self.minutes}")
+        if self.what in RECIPES:
+            self._refuse(_OF_DATA, "is for data of your own, not for a recipe")
+            self._run_recipe()
+        else:
+            path = Path(self.what)
+            if not path.exists():
+                raise ValueError(f"{path} does not exist, and is none of the recipes {', '.join(RECIPES)}")
+            self._refuse(_OF_RECIPES, "is for a recipe: for data of your own it is chosen")
+            self._run_data(path, began)
+
+    def _refuse(self, names: tuple[str, ...], why: str) -> None:
+        for field in dataclasses.fields(self):
+            if field.name in names and getattr(self, field.name) != field.default:
+                raise ValueError(f"--{field.name.replace('_', '-')} {why}")
+
+    def _run_data(self, path: Path, began: float) -> None:
+        seed = seeded(0 if self.seed is None else self.seed)
+        if self.steps is not None:
+            at_least("--steps", self.steps, 1)
+        from tauleap.cli.own_data import facts_of, next_commands, train_on
+        from tauleap.data import open_data
+        from tauleap.training import NonFiniteError
+
+        opened = open_data(path, **{name: getattr(self, name) for name in _OF_DATA})
+        out = self.out or Path("runs") / path.resolve().stem
+        try:
+            done = train_on(
+                opened,
+                out,
+                minutes=self.minutes,
+                steps=self.steps,
+                seed=seed,
+                accelerator=self.accelerator,
+                progress=not self.json,
+                began=began,
+            )
+        except NonFiniteError as error:
+            print(f"tauleap: error: {error}", file=sys.stderr)
+            raise SystemExit(1) from error
+        if done.stopped.startswith("SIG"):
+            tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {_same_command()}"])
+            raise SystemExit(128 + signal.Signals[done.stopped])
+        files = str(done.files[0]) if len(done.files) == 1 else f"{len(done.files)} files in {out / 'samples'}"
+        lines = [done.shown, f"samples: {files}", *(f"next: {line}" for line in next_commands(out, opened.form, path))]
+        tell(self.json, facts_of(done, out), lines)
+
+    def _run_recipe(self) -> None:
         from tauleap import recipes
         from tauleap.training import NonFiniteError, Run, train
 
-        recipe = getattr(recipes, self.recipe)()
+        recipe = getattr(recipes, self.what)()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
         run = Run(
-            out=self.out or Path("runs") / self.recipe,
+            out=self.out or Path("runs") / self.what,
             minutes=self.minutes,
             devices=self.devices,
             nodes=self.nodes,

@@ -180,7 +180,7 @@ def why_dull(piece: Tensor) -> str | None:
     counts = torch.bincount(piece.long(), minlength=NUM_STATES)[:REST]
     if int((counts > 0).sum()) < 2:
         return "has one pitch only"
-    if int(counts.max()) > _MOST_OF_ONE_PITCH * len(piece):
+    if int(counts.max()) > max(_MOST_OF_ONE_PITCH * len(piece), _STEPS_A_BAR):  # a short piece may have a long note
         return "stays on one pitch for too long"
     return None
 

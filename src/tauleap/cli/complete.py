@@ -1,0 +1,76 @@
+"""The options of ``tauleap complete``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
+
+
+@dataclass(frozen=True)
+class Complete:
+    """Fill in what is not known: empty cells, the end of a text or a melody, transparent pixels, or any sites."""
+
+    run_folder: Path
+    """Folder of a run or a saved model."""
+    file: Path
+    """What to complete, of the kind that the model was trained on."""
+    observed: str | None = None
+    """The sites that are known, such as 0:32,40 or names of columns; all others are filled in."""
+    variants: int = 1
+    """How many completions of each row."""
+    steps: int = 200
+    """Of the reverse chain: more is better and slower."""
+    sampler: SamplerName = "ancestral"
+    """How a step is made."""
+    temperature: float = 1.0
+    """The logits are divided by it: below 1 completions are likelier and less various."""
+    out: Path | None = None
+    """Folder for the result, which must be new; FILE-completed by default."""
+    seed: int = 0
+    """The same seed gives the same completions."""
+    batch_size: int | None = None
+    """How many rows are worked on at a time; it is part of what a seed means."""
+    json: bool = False
+    """Print one object for scripts instead of text."""
+
+    def run(self) -> None:
+        """Completes and writes; says where the files are."""
+        at_least("--variants", self.variants, 1)
+        at_least("--steps", self.steps, 1)
+        seeded(self.seed)
+        warm(self.temperature)
+        out = self.out or Path(f"{self.file.stem}-completed")
+        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+            raise ValueError(f"{out} is there already: write another folder with --out")
+
+        from tauleap.cli.filling import fill_to
+        from tauleap.cli.runs import open_run, rows_at_once
+
+        model, form = open_run(self.run_folder)
+        result = fill_to(
+            out,
+            model,
+            form,
+            self.file,
+            observed=self.observed,
+            variants=self.variants,
+            steps=self.steps,
+            sampler=self.sampler,
+            temperature=self.temperature,
+            seed=self.seed,
+            size=rows_at_once(model, self.batch_size),
+            progress=not self.json,
+        )
+        told = f"{result.filled} values of {result.rows} rows filled in"
+        told += f", {self.variants} times" if self.variants > 1 else ""
+        where = str(result.files[0]) if len(result.files) == 1 else f"{len(result.files)} files in {out}"
+        facts = {
+            "run": str(self.run_folder),
+            "rows": result.rows,
+            "filled": result.filled,
+            "variants": self.variants,
+            "files": [str(path) for path in result.files],
+        }
+        tell(self.json, facts, [form.show(result.first, 3), f"{told}: {where}"])

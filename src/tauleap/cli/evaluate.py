@@ -1,0 +1,55 @@
+"""The options of ``tauleap evaluate``."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+from tauleap.cli.runs import at_least, seeded, tell
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Say how well a model knows data: bits/dim, an upper bound on -log2 p, lower is better."""
+
+    run_folder: Path
+    """Folder of a run or a saved model."""
+    data: Path
+    """Data of the kind that the model was trained on, but not the same rows."""
+    observed: str | None = None
+    """Sites that are given, such as 0:32,40 or names of columns: then it is bits/dim of the others, given these."""
+    samples: int = 16
+    """Times of the chain for each row: more makes the standard error smaller, and takes longer."""
+    rows: int | None = None
+    """Look at the first rows only."""
+    seed: int = 0
+    """The same seed gives the same number."""
+    json: bool = False
+    """Print one object for scripts instead of text."""
+
+    def run(self) -> None:
+        """Computes it and prints it with its standard error."""
+        at_least("--samples", self.samples, 1)
+        seeded(self.seed)
+        if self.rows is not None:
+            at_least("--rows", self.rows, 1)
+
+        from tauleap.cli.measuring import measure
+        from tauleap.cli.runs import open_run
+
+        model, form = open_run(self.run_folder)
+        result = measure(model, form, self.data, self.observed, self.samples, self.rows, self.seed, not self.json)
+        stderr = result.bits.stderr if math.isfinite(result.bits.stderr) else None
+        facts = {
+            "run": str(self.run_folder),
+            "data": str(self.data),
+            "bits_per_dim": result.bits.value,
+            "stderr": stderr,
+            "rows": result.rows,
+            "independent_bits_per_dim": result.independent,
+        }
+        lines = [f"{result.bits} bits/dim of {result.rows} rows"]
+        if result.independent is not None:
+            lines.append(f"{result.independent:.4f} bits/dim where every site is by itself, as often as in these rows")
+        tell(self.json, facts, lines)

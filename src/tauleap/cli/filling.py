@@ -1,0 +1,79 @@
+"""Completions on disk: a folder that appears when all of it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from tauleap import _files
+from tauleap.cli.pattern import observed_mask
+from tauleap.cli.runs import SamplerName, part_seed, rows_of, sampler_of
+from tauleap.data import Form
+from tauleap.data.table import TableForm
+from tauleap.pretrained import Model
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What was done: the files, how many rows and values, and the first rows."""
+
+    files: list[Path]
+    rows: int
+    filled: int
+    first: Tensor
+
+
+def fill_to(
+    out: Path,
+    model: Model,
+    form: Form,
+    file: Path,
+    *,
+    observed: str | None,
+    variants: int,
+    steps: int,
+    sampler: SamplerName,
+    temperature: float,
+    seed: int,
+    size: int,
+    progress: bool,
+) -> Filled:
+    """Completes the rows of ``file``, ``size`` of them at a time, and writes each variant into ``out``."""
+    data = form.read(file)
+    names = form.columns if isinstance(form, TableForm) else ()
+    mask = None if observed is None else observed_mask(observed, form.shape, names)
+    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    known = known if mask is None else known & mask
+    unknown = int((~known).sum())
+    if unknown == 0:
+        raise ValueError(f"{file} has nothing to fill in: leave cells empty, or say what is known with --observed")
+    x = data.x.long().expand(variants, *data.x.shape).clone()
+    todo = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
+    work = [(variant, begin) for variant in range(variants) for begin in range(0, len(todo), size)]
+    shown = Console(stderr=True, quiet=not progress or len(work) < 2)
+    for variant, begin in track(work, "completing", console=shown, transient=True):
+        rows = todo[begin : begin + size]
+        x[variant, rows] = model.complete(
+            rows_of(data, rows),
+            known[rows],
+            steps=steps,
+            sampler=sampler_of(sampler),
+            temperature=temperature,
+            seed=part_seed(seed, variant * len(todo) + begin),
+            batch_size=len(rows),
+            states=True,
+        )
+    out.parent.mkdir(parents=True, exist_ok=True)
+    if out.is_dir():
+        out.rmdir()
+    with _files.appearing(out) as unfinished:
+        files = []
+        for variant, rows in enumerate(x):
+            stem = "completed" if variants == 1 else f"completed-{variant + 1}"
+            files += form.write(rows, unfinished, stem=stem)
+    return Filled([out / path.name for path in files], len(data), unknown, x[0, :3])

@@ -1,0 +1,75 @@
+"""The options of ``tauleap info``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tauleap.cli.runs import tell
+
+if TYPE_CHECKING:
+    from tauleap.data import Form
+    from tauleap.pretrained import Model
+
+
+@dataclass(frozen=True)
+class Info:
+    """Say what a run or a model is: its data, process, network, steps, bits/dim and size."""
+
+    run_folder: Path
+    """Folder of a run or a saved model."""
+    json: bool = False
+    """Print one object for scripts instead of text."""
+
+    def run(self) -> None:
+        """Prints it."""
+        from tauleap.cli.runs import open_run
+
+        model, form = open_run(self.run_folder)
+        facts = _facts(model, form, self.run_folder)
+        tell(self.json, facts, _lines(facts))
+
+
+def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
+    about = model.about
+    sizes = form.sizes
+    network = getattr(model.denoiser, "network", model.denoiser)
+    return {
+        "run": str(folder),
+        "kind": form.kind,
+        "shape": list(form.shape),
+        "num_states": form.num_states,
+        "sizes": None if sizes is None else sizes.tolist(),
+        "process": type(model.process).__name__,
+        "schedule": type(model.process.schedule).__name__,
+        "denoiser": type(model.denoiser).__name__,
+        "network": type(network).__name__,
+        "weights": sum(weight.numel() for weight in model.reverse.parameters()),
+        "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.reverse.state_dict().values()),
+        "step": about.get("step"),
+        "bits_per_dim": about.get("bits_per_dim"),
+        "independent_bits_per_dim": about.get("independent_bits_per_dim"),
+        "data": about.get("data", []),
+        "choice": about.get("choice", []),
+    }
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    states = facts["num_states"] if facts["sizes"] is None else f"{min(facts['sizes'])} to {max(facts['sizes'])}"
+    shape = " x ".join(map(str, facts["shape"]))
+    lines = [
+        f"data:     {facts['kind']}, {shape} sites of {states} states",
+        *(f"          {line}" for line in facts["data"]),
+        f"process:  {facts['process']}, {facts['schedule']}",
+        f"network:  {facts['network']} in {facts['denoiser']}, {facts['weights']:,} weights, {facts['bytes']:,} bytes",
+    ]
+    if facts["step"] is not None:
+        lines.append(f"trained:  {facts['step']:,} steps")
+    for name, key in (("bits/dim", "bits_per_dim"), ("alone", "independent_bits_per_dim")):
+        found = facts[key]
+        if isinstance(found, dict) and isinstance(found.get("value"), float):
+            stderr = f" ± {found['stderr']:.4f}" if isinstance(found.get("stderr"), float) else ""
+            words = "on held-out rows" if name == "bits/dim" else "where every site is by itself"
+            lines.append(f"{name + ':':<9} {found['value']:.4f}{stderr} {words}")
+    return lines

@@ -1,0 +1,123 @@
+"""What the commands share: opening a run, naming samplers, saying things to people and to scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tauleap.data import Dataset, Form
+    from tauleap.pretrained import Model
+    from tauleap.sampling import Sampler
+
+SamplerName = Literal[
+    "ancestral", "tau-leaping", "trapezoidal", "first-hitting", "first-jump", "next-reaction", "uniformization"
+]
+MOST_CELLS = 2**24
+"""Entries (rows x sites x states) that are worked on at a time, and sites in one file of samples."""
+
+
+def open_run(run: Path) -> tuple[Model, Form]:
+    """The model of a run, a checkpoint or a saved folder, and the form in which its samples are written."""
+    from tauleap.data.array_file import ArrayForm
+    from tauleap.pretrained import load
+
+    if not run.is_dir():
+        raise ValueError(f"{run} is not a folder of a run: write the folder that `tauleap train` has made")
+    model = load(run)
+    if model.shape is None:
+        raise ValueError(
+            f"{run} holds a model that does not know the shape of its data: give it one, and save it again"
+        )
+    form = model.form
+    if form is None:
+        states = model.process.data_states.reshape(-1, model.num_states).any(0)
+        ordered = bool(model.process.ordinal)
+        form = ArrayForm(model.shape, 0, int(states.nonzero().max()) + 1, None, ordered, "int64")
+    return model, form
+
+
+def fingerprint(model: Model) -> str:
+    """Tells models apart: a digest of the weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.reverse.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(dtype=_bytes()).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def sampler_of(name: SamplerName) -> Sampler:
+    """The sampler with its usual settings."""
+    from tauleap import sampling
+
+    kinds = {
+        "ancestral": sampling.Ancestral,
+        "tau-leaping": sampling.TauLeaping,
+        "trapezoidal": sampling.Trapezoidal,
+        "first-hitting": sampling.FirstHitting,
+        "first-jump": sampling.FirstJump,
+        "next-reaction": sampling.NextReaction,
+        "uniformization": sampling.Uniformization,
+    }
+    return kinds[name]()
+
+
+def rows_at_once(model: Model, asked: int | None) -> int:
+    """How many rows are made at a time: what was asked for, or what fits well into memory."""
+    if asked is not None:
+        return at_least("--batch-size", asked, 1)
+    entries = math.prod(model.shape or (1,)) * model.num_states
+    return max(1, min(1024, MOST_CELLS // entries))
+
+
+def at_least(option: str, value: int, least: int) -> int:
+    """A number that is not too small."""
+    if value < least:
+        raise ValueError(f"{option} must be >= {least}, got {value}")
+    return value
+
+
+def warm(temperature: float) -> float:
+    """A temperature that logits can be divided by."""
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"--temperature must be a finite number > 0, got {temperature}")
+    return temperature
+
+
+def seeded(seed: int) -> int:
+    """A seed that a generator takes."""
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"--seed must be between 0 and 2**63 - 1, got {seed}")
+    return seed
+
+
+def part_seed(seed: int, first: int) -> int:
+    """A seed of its own for the rows that begin with number ``first``, so that any part can be made by itself."""
+    return int.from_bytes(hashlib.sha256(f"{seed} {first}".encode()).digest()[:7], "big")
+
+
+def rows_of(data: Dataset, index: Tensor) -> Dataset:
+    """The rows at these positions."""
+    return dataclasses.replace(
+        data,
+        x=data.x[index],
+        missing=None if data.missing is None else data.missing[index],
+        condition=None if data.condition is None else data.condition[index],
+    )
+
+
+def tell(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:
+    """Prints the facts for a script, or the lines for people."""
+    print(json.dumps(facts, allow_nan=False) if as_json else "\n".join(lines))
+
+
+def _bytes() -> Any:
+    import torch
+
+    return torch.uint8
