@@ -69,7 +69,7 @@ def choose(
 def _for_categories(data: Dataset, num_states: int, minutes: float) -> tuple[Callable[[], Denoiser], int, float, str]:
     sites = math.prod(data.shape)
     if sites <= 32 and sites * num_states <= 2048:
-        width = 128 if minutes < 1 else 256
+        width = 128 if minutes < 10 else 256
 
         def dense() -> Denoiser:
             sizes = {"width": width, "hidden": 2 * width, "depth": 3}
