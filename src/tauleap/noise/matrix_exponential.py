@@ -6,13 +6,14 @@ stochastic matrix and
 
     exp(c R) = sum_k Poisson(k; lam c) M^k                                                         (uniformization)
 
-adds and multiplies nonnegative numbers only, so nothing cancels. The sum is taken at ``h = lam c / 2^n <= 4`` and the
-result squared n times, which multiplies its relative error by 2^n: about 1e-11 where lam c = 10^4. Leaving out the
-terms from k = 64 on changes no entry by more than 1e-48, so every entry above 1e-30 keeps its digits and the rest err
-towards 0, which means unreachable.
+adds and multiplies nonnegative numbers only, so nothing cancels. Matrices ``E_j`` at ``lam c = j / 4`` are kept, the
+sum is taken for what is left over, at most 1/4, and each kernel is the product of the two. Where lam c is beyond the
+last E_j, the kernel of ``c / 2^n`` is squared n times, which multiplies its relative error by 2^n: about 1e-12 where
+lam c = 10^4. Leaving out the terms from k = 32 on changes no entry of a factor by more than 1e-54, so every
+entry above 1e-30 keeps its digits and the rest err towards 0, which means unreachable.
 
 Once a reversible chain has mixed so far that no entry is small, one product with the eigenvectors of the symmetrised
-generator is as good and cheaper.
+generator is as good as squaring, and cheaper.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import math
 import torch
 from torch import Tensor
 
-_LARGEST_MEAN = 4.0
-_STORED_POWERS = 16
-_BLOCKS = 4
+_APART = 0.25  # a power of 2, so that what is left over is exact
+_TERMS = 32
+_TINY = torch.finfo(torch.float64).tiny
+_MOST_KEPT = 2**10
+_KEPT_ENTRIES = 2**20
+_AT_ONCE = 2**16  # entries of what is made on the way: they stay in the cache
 _SMALLEST_BY_EIGENVECTORS = 1e-6  # their absolute error of about 1e-15 is then about 1e-9 in relative terms
 
 
@@ -35,46 +39,64 @@ class MatrixExponential:
     """
 
     def __init__(self, generator: Tensor, stationary: Tensor | None = None) -> None:
+        self._size = len(generator)
         exit_rates = -generator.diagonal()
         self._fastest = float(exit_rates.max())
+        identity = torch.eye(self._size, dtype=generator.dtype, device=generator.device)
+        step = identity
         if self._fastest > 0:
             step = generator / self._fastest
             step.diagonal().copy_((self._fastest - exit_rates) / self._fastest)
-        else:
-            step = torch.eye(len(generator), dtype=generator.dtype, device=generator.device)
-        powers = [torch.eye(len(generator), dtype=generator.dtype, device=generator.device)]
-        for _ in range(_STORED_POWERS):
-            powers.append(powers[-1] @ step)
-        self._block = powers.pop()
-        self._powers = torch.stack(powers)
+        terms = [identity]  # M^k / k!
+        for k in range(1, _TERMS):
+            terms.append(terms[-1] @ step / k)
+        # Subnormal terms are too small to count, and arithmetic with them is slow.
+        self._terms = torch.nn.functional.hardshrink(torch.stack(terms), _TINY).reshape(_TERMS, -1)
+        self._kept = identity[None]  # E_0, E_1, ... as far as they have been asked for
+        self._reach = _APART * max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2))
         self._mixed_from = math.inf
         if stationary is not None:
             self._diagonalise(generator, stationary)
 
     def __call__(self, c: Tensor) -> Tensor:
         """exp(c R) for each entry of ``c``."""
-        mixed = c >= self._mixed_from
+        mean = self._fastest * c
+        largest = float(mean.max()) if len(c) else 0.0
+        if largest <= self._reach:
+            return self._by_products(mean, largest)
+        mixed = (mean > self._reach) & (c >= self._mixed_from)
         if not bool(mixed.any()):
-            return self._by_series(c)
+            return self._by_squaring(mean)
         if bool(mixed.all()):
             return self._by_eigenvectors(c)
-        size = self._block.shape[0]
-        out = c.new_empty(len(c), size, size)
+        out = c.new_empty(len(c), self._size, self._size)
         out[mixed] = self._by_eigenvectors(c[mixed])
-        out[~mixed] = self._by_series(c[~mixed])
+        out[~mixed] = self._by_squaring(mean[~mixed])
         return out
 
-    def _by_series(self, c: Tensor) -> Tensor:
-        mean = self._fastest * c
-        squarings = torch.ceil(torch.log2(mean / _LARGEST_MEAN)).clamp(min=0)
-        mean = mean / torch.exp2(squarings)
-        # Poisson weights by their recurrence: relative accuracy for every k, where lgamma would lose digits.
-        orders = torch.arange(1, _BLOCKS * _STORED_POWERS, dtype=c.dtype, device=c.device)
-        factors = torch.cat([torch.exp(-mean)[:, None], mean[:, None] / orders], dim=-1)
-        weights = factors.cumprod(-1).reshape(len(c), _BLOCKS, _STORED_POWERS)
-        out = torch.einsum("nk,kij->nij", weights[:, -1], self._powers)
-        for block in reversed(range(_BLOCKS - 1)):
-            out = out @ self._block + torch.einsum("nk,kij->nij", weights[:, block], self._powers)
+    def _by_products(self, mean: Tensor, largest: float) -> Tensor:
+        self._keep(int(largest / _APART) + 1)
+        number = (mean / _APART).floor()
+        weights, number = _poisson(mean - _APART * number), number.long()
+        out = mean.new_empty(len(mean), self._size, self._size)
+        at_once = max(_TERMS // 2, _AT_ONCE // self._size**2)
+        for start in range(0, len(mean), at_once):
+            part = slice(start, start + at_once)
+            rest = (weights[part] @ self._terms).view(-1, self._size, self._size)
+            torch.bmm(self._kept.index_select(0, number[part]), rest, out=out[part])
+        return out
+
+    @torch.inference_mode(False)
+    def _keep(self, count: int) -> None:
+        """Makes E_j for all j < count at least, twice as many with each turn."""
+        while len(self._kept) < count:
+            first = (_poisson(self._terms.new_tensor([_APART])) @ self._terms).view(self._size, self._size)
+            more = self._kept @ (self._kept[-1] @ first)
+            self._kept = torch.cat([self._kept, more / more.sum(-1, keepdim=True)])  # or their rounding adds up
+
+    def _by_squaring(self, mean: Tensor) -> Tensor:
+        squarings = torch.ceil(torch.log2(mean / self._reach)).clamp(min=0)
+        out = self._by_products(mean / torch.exp2(squarings), self._reach)
         remaining = squarings.long().tolist()
         for _ in range(max(remaining, default=0)):
             again = [i for i, left in enumerate(remaining) if left > 0]
@@ -102,3 +124,8 @@ class MatrixExponential:
 
     def _by_eigenvectors(self, c: Tensor) -> Tensor:
         return (self._left * torch.exp(self._eigenvalues * c[:, None])[:, None, :]) @ self._right
+
+
+def _poisson(mean: Tensor) -> Tensor:
+    """exp(-mean) mean^k, (n, terms): the weight of ``M^k / k!``, by products alone and so to full relative accuracy."""
+    return torch.cat([torch.exp(-mean)[:, None], mean[:, None].expand(-1, _TERMS - 1)], dim=-1).cumprod(-1)
