@@ -5,6 +5,7 @@ Pictures are in ``tauleap.evaluate.plots``, which is not imported here: it needs
 
 from tauleap.evaluate.estimate import Estimate
 from tauleap.evaluate.exact import exact_law, exact_log_likelihood
+from tauleap.evaluate.histogram import hellinger, hellinger_of_laws
 from tauleap.evaluate.likelihood import bits_per_dim
 
-__all__ = ["Estimate", "bits_per_dim", "exact_law", "exact_log_likelihood"]
+__all__ = ["Estimate", "bits_per_dim", "exact_law", "exact_log_likelihood", "hellinger", "hellinger_of_laws"]

@@ -1,0 +1,75 @@
+"""How far the histogram of samples is from a law."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import Law, States
+from tauleap.evaluate.estimate import Estimate
+
+
+def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
+    """sqrt(1 - sum_x sqrt(p(x) q(x))), p the histogram of ``samples`` (n, *shape) and q the reference: from 0 to 1.
+
+    ``reference`` is a law, a table (S,)*D of probabilities over the joint states of the D sites, or other samples, of
+    which the histogram is taken. The standard error is that of p by the delta method. A histogram of few draws is far
+    from its own law: with n draws from q itself the distance is about sqrt(K / 8 n) for K states that do come.
+
+    >>> law = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> hellinger(torch.tensor([[0, 0], [1, 1], [0, 1], [1, 1]]), law).value  # sqrt(1 - sqrt(1/8) - sqrt(2/8))
+    0.382...
+    """
+    if not isinstance(reference, Tensor):
+        raise TypeError(f"reference must be a law or samples, a tensor, got {type(reference).__name__}")
+    if reference.is_floating_point():
+        law = _check.law("reference", reference.reshape(-1)).reshape(reference.shape)
+        num_states = law.shape[0]
+        if any(side != num_states for side in law.shape):
+            raise ValueError(f"a law must be a table (S,)*D, one axis a site, got shape {tuple(law.shape)}")
+    else:
+        num_states = 1 + max(int(reference.max()) if reference.numel() else 0, int(samples.max()))
+        _check.states(reference, num_states, name="reference")
+        law = histogram(reference, num_states)
+    _check.states(samples, num_states, name="samples")
+    if len(samples) == 0:
+        raise ValueError("samples must hold at least one row, got none")
+    if samples[:1].numel() != law.ndim:
+        raise ValueError(f"samples have {samples[:1].numel()} sites and the reference has {law.ndim}")
+    found = histogram(samples, num_states).reshape(-1)
+    return _distance(found, law.reshape(-1).to(found.device), len(samples))
+
+
+def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
+    """The same of two laws, tables of one shape: nothing is drawn, and there is no error.
+
+    >>> hellinger_of_laws(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))  # sqrt(1 - sqrt(1/2))
+    0.541...
+    """
+    if p.shape != q.shape:
+        raise ValueError(f"two laws must be tables of one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
+    p, q = p.to(torch.float64), q.to(torch.float64)
+    # As a sum of squares, which does not cancel when the laws are close.
+    return math.sqrt(float(((p.sqrt() - q.sqrt()) ** 2).sum()) / 2)
+
+
+def histogram(samples: States, num_states: int) -> Law:
+    """How often each joint state comes, as a law (S,)*D; for spaces small enough to be written down."""
+    sites = samples[:1].numel()
+    if num_states**sites > 2**24:
+        raise ValueError(f"{num_states} states at each of {sites} sites are too many for a histogram")
+    places = num_states ** torch.arange(sites - 1, -1, -1, device=samples.device)
+    counts = torch.bincount((samples.reshape(len(samples), -1) * places).sum(1), minlength=num_states**sites)
+    return (counts.double() / len(samples)).reshape([num_states] * sites)
+
+
+def _distance(p: Tensor, q: Tensor, n: int) -> Estimate[float]:
+    value = hellinger_of_laws(p, q)
+    # BC = sum_x sqrt(p q) has the slope sqrt(q / p) / 2 at p, and the distance is sqrt(1 - BC).
+    slope = torch.where(p > 0, (q / torch.where(p > 0, p, 1.0)).sqrt() / 2, 0.0)
+    variance = float((p * slope**2).sum() - (p * slope).sum() ** 2)
+    stderr = math.sqrt(max(variance, 0.0) / n) / (2 * value) if value > 0 else math.inf
+    return Estimate(value, stderr, n)
