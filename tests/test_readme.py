@@ -9,6 +9,7 @@ import math
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
 import tomllib
@@ -107,6 +108,7 @@ def test_the_skeletons_of_contributing_work_as_files_of_their_own(monkeypatch: p
 
 def test_commands_run(tmp_path: Path) -> None:
     environment = os.environ | {"PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])}
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")  # a checkout has it
     for command in filter(is_run, commands(readme())):
         result = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", command],

@@ -73,4 +73,4 @@ class Complete:
             "variants": self.variants,
             "files": [str(path) for path in result.files],
         }
-        tell(self.json, facts, [form.show(result.first, 3), f"{told}: {where}"])
+        tell(self.json, facts, [form.show(result.first, 1 if form.kind == "images" else 3), f"{told}: {where}"])

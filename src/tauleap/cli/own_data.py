@@ -46,7 +46,7 @@ def train_on(
     left = None
     if minutes is not None:
         # A part is kept for the samples at the end.
-        left = 60 * minutes - (time.monotonic() - began) - (0.5 + min(0.08 * 60 * minutes, 30.0))
+        left = 60 * minutes - (time.monotonic() - began) - (1.0 + min(0.1 * 60 * minutes, 60.0))
         left = max(left, 0.3 * 60 * minutes)
     model = fit(
         opened,
@@ -69,7 +69,12 @@ def train_on(
         _files.remove(folder)
     with _files.appearing(folder) as unfinished:
         written = opened.form.write(x, unfinished)
-    return Trained(model, [folder / path.name for path in written], opened.form.show(x, 5), stopped)
+    return Trained(
+        model,
+        [folder / path.name for path in written],
+        opened.form.show(x, 1 if opened.form.kind == "images" else 5),
+        stopped,
+    )
 
 
 def next_commands(out: Path, form: Form, given: Path) -> list[str]:
@@ -93,12 +98,13 @@ def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
 
 
 def _affordable(model: Model, seconds: float) -> tuple[int, int]:
-    """How many samples by how many steps fit into the time that is left, by two steps of a few."""
-    model.sample(1, steps=2, seed=0, states=True)
-    start = time.monotonic()
-    model.sample(8, steps=4, seed=0, states=True)
-    one_step_of_one = (time.monotonic() - start) / 32
-    steps_of_one = 0.7 * max(seconds, 1.0) / one_step_of_one
+    """How many samples by how many steps fit into the time that is left, by what two steps of one sample take."""
+    began = start = time.monotonic()
+    for _ in range(2):  # the first time there is more to do
+        start = time.monotonic()
+        model.sample(1, steps=2, seed=0, states=True)
+    now = time.monotonic()
+    steps_of_one = 0.7 * max(seconds - (now - began), 1.0) / ((now - start) / 2)
     if steps_of_one >= _STEPS:
         return min(_SAMPLES, int(steps_of_one / _STEPS)), _STEPS
     return 1, max(2, int(steps_of_one))

@@ -48,7 +48,7 @@ class Sample:
             fingerprint(model), self.n, self.steps, self.sampler, self.temperature, self.seed, min(size, self.n)
         )
         files, first = draw_to(out, model, form, request, progress=not self.json)
-        shown = ["there already:"] if first is None else [form.show(first, 3)]
+        shown = ["there already:"] if first is None else [form.show(first, 1 if form.kind == "images" else 3)]
         lines = [*shown, f"{self.n} samples: {_where(files, out)}"]
         tell(self.json, {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in files]}, lines)
 
