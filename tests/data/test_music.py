@@ -182,6 +182,10 @@ def test_a_folder(tmp_path: Path) -> None:
     assert "damaged MIDI" in told
     assert "1 files of other kinds" in told
     assert len(open_data(tmp_path / "songs", length=64).dataset) == 8
+    # The rest at the end of the last bar is part of it.
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "a.mid").write_bytes(midi(spans(long[:250])))
+    assert open_data(tmp_path / "one").dataset.x[0].tolist() == long[:250].tolist() + [REST] * 6
     with pytest.raises(ValueError, match="has no melody of 1024 steps"):
         open_data(tmp_path / "songs", length=1024)
 

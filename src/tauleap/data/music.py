@@ -108,7 +108,7 @@ def open_music(path: Path, *, length: int | None = None) -> Opened:
         if not found:
             skipped.add("no track in which one note sounds at a time", file.name)
         for melody in found:
-            pieces = windows.whole(melody, steps)
+            pieces = windows.whole(_whole_bars(melody), steps)
             if len(pieces) == 0:
                 skipped.add(f"shorter than {steps} steps", file.name)
             for piece in pieces:
@@ -166,6 +166,11 @@ def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
     if (voices > 1).sum() > _MOST_OVERLAP * (voices > 0).sum():
         return None
     return torch.from_numpy(melody)
+
+
+def _whole_bars(melody: Tensor) -> Tensor:
+    """With the rest that ends the last bar, which a file does not hold."""
+    return torch.nn.functional.pad(melody, (0, -len(melody) % _STEPS_A_BAR), value=REST)
 
 
 def why_dull(piece: Tensor) -> str | None:
