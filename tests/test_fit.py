@@ -1,0 +1,150 @@
+"""tl.fit: what it reaches on a known law, that it keeps its budget, and that it goes on."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap.choose import choose, column_marginals
+from tauleap.data import Dataset
+from tauleap.evaluate import bits_per_dim
+from tauleap.testing.cases import draws
+from tauleap.testing.laws import random_law
+
+
+def test_a_known_law_is_learnt() -> None:
+    """Within 0.02 bits/dim of the law on the same rows (mean of 3,000 differences), and below independent columns."""
+    law = random_law(torch.ones(3, 4, dtype=torch.bool), 2)
+    x = draws(law, 12_000, torch.Generator().manual_seed(0))
+    model = tl.fit(x, steps=500, validation=1500, progress=False)
+    about = model.about
+    assert about["independent_bits_per_dim"]["value"] - about["bits_per_dim"]["value"] > 0.1
+    fresh = draws(law, 3000, torch.Generator().manual_seed(1))
+    bits = bits_per_dim(
+        model.reverse, fresh, samples=16, per_datapoint=True, generator=torch.Generator().manual_seed(2)
+    ).value
+    beyond = bits + law[tuple(fresh.T)].log2() / 3
+    stderr = float(beyond.std()) / len(beyond) ** 0.5
+    assert stderr < 0.01
+    assert float(beyond.mean()) < 0.02
+
+
+def test_a_budget_is_kept() -> None:
+    x = torch.randint(3, (500, 6), generator=torch.Generator().manual_seed(0))
+    began = time.monotonic()
+    model = tl.fit(x, minutes=0.1, progress=False)
+    assert time.monotonic() - began < 6 + 2  # a step, a checkpoint and an evaluation may be under way at the end
+    assert model.about["step"] >= 1
+    assert model.about["seconds"] < 8
+
+
+def test_a_folder_keeps_the_run_its_form_and_its_report(tmp_path: Path) -> None:
+    texts = ["".join(row) for row in np.random.default_rng(0).choice(list("ab"), (60, 5))]
+    first = tl.fit(texts, steps=3, out=tmp_path / "run", progress=False)
+    loaded = tl.load(tmp_path / "run")
+    assert loaded.about == first.about
+    assert loaded.about["step"] == 3
+    assert loaded.sample(2, steps=2, seed=0) == first.sample(2, steps=2, seed=0)
+    again = tl.fit(texts, steps=5, out=tmp_path / "run", progress=False)
+    assert again.about["step"] == 5
+    alone = tl.fit(texts, steps=5, progress=False)
+    weights = [model.reverse.state_dict() for model in (again, alone)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    with pytest.raises(ValueError, match="another recipe"):
+        tl.fit(texts[:-1], steps=6, out=tmp_path / "run", progress=False)
+
+
+def test_missing_cells_and_sizes_are_learnt_from_what_is_there() -> None:
+    """The second column is a copy of the first where both are known; a cell that is missing says nothing."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randint(2, (3000, 1), generator=generator).repeat(1, 3)
+    x[:, 2] = torch.randint(5, (3000,), generator=generator)
+    missing = torch.rand(x.shape, generator=generator) < 0.2
+    missing[:5] = True
+    sizes = torch.tensor([2, 2, 5])
+    # What stands in a missing cell is always 1, and must not be learnt.
+    data = Dataset(x.masked_fill(missing, 1), 5, missing=missing, sizes=sizes)
+    model = tl.fit(data, steps=400, progress=False)
+    assert model.about["data"] == [f"{int(missing.all(1).sum())} rows without any value are left out"]
+    made = model.sample(2000, steps=100, seed=0)
+    assert bool((made < sizes).all())
+    assert float((made[:, 0] == made[:, 1]).double().mean()) > 0.97
+    assert abs(float((made[:, 0] == 1).double().mean()) - 0.5) < 0.05
+    filled = model.complete(data, steps=20, seed=1)
+    assert torch.equal(filled[~missing], x[~missing])
+    either = missing[:, 0] != missing[:, 1]
+    assert float((filled[either, 0] == filled[either, 1]).double().mean()) > 0.97
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "told"),
+    [
+        ({"data": torch.zeros(1, 3, dtype=torch.int64)}, ValueError, "at least two rows"),
+        ({"validation": 1.5}, ValueError, "share in"),
+        ({"validation": 1000}, ValueError, "must leave rows to train with"),
+        ({"validation": torch.zeros(2, 4, dtype=torch.int64)}, ValueError, r"rows of the shape \(3,\)"),
+        ({"minutes": 0.0}, ValueError, "minutes"),
+        ({"steps": 0}, ValueError, "steps"),
+        ({"process": tl.noise.Uniform(2, tl.noise.Constant(1.0))}, ValueError, "too few for data of 3 states"),
+        ({"seed": -1}, ValueError, "seed"),
+    ],
+)
+def test_what_cannot_be_fitted(given: dict, error: type[Exception], told: str) -> None:
+    x = torch.arange(30).reshape(10, 3) % 3
+    with pytest.raises(error, match=told):
+        tl.fit(given.pop("data", x), **({"steps": 1, "progress": False} | given))
+
+
+def test_a_process_that_leaves_the_states_of_a_site_is_refused() -> None:
+    data = Dataset(torch.zeros(4, 2, dtype=torch.int64), 3, sizes=torch.tensor([2, 3]))
+    with pytest.raises(ValueError, match="states that some do not have"):
+        tl.fit(data, steps=1, process=tl.noise.Uniform(3, tl.noise.Constant(1.0)), progress=False)
+
+
+def test_processes_networks_and_objectives_of_the_users_own() -> None:
+    x = torch.arange(60).reshape(20, 3) % 3
+    prior = column_marginals(Dataset(x, 3))
+    model = tl.fit(
+        x,
+        steps=2,
+        process=tl.noise.RankOne(prior, tl.noise.LogLinear()),
+        network=tl.network.ResidualMLP(3, (3,)),
+        objective=tl.objective.PaperElbo(passes=1) + 0.001 * tl.objective.CrossEntropy(),
+        masking=None,
+        progress=False,
+    )
+    assert isinstance(model.process, tl.noise.RankOne)
+    assert model.about["choice"] == ["noise: RankOne, as given", "network: ResidualMLP, as given"]
+
+
+def test_marginals_count_what_is_known() -> None:
+    x = torch.tensor([[0, 1], [1, 1], [1, 0]])
+    missing = torch.tensor([[True, False], [False, False], [False, False]])
+    found = column_marginals(Dataset(x, 3, missing=missing, sizes=torch.tensor([2, 3])))
+    assert torch.allclose(
+        found, torch.tensor([[0.5, 2.5, 0.0], [1.5, 2.5, 0.5]], dtype=torch.float64) / torch.tensor([[3.0], [4.5]])
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "ordinal", "noise", "network"),
+    [
+        (Dataset(torch.zeros(50, 5, dtype=torch.int64), 7), False, "Absorbing", "ResidualMLP"),
+        (Dataset(torch.zeros(50, 64, dtype=torch.int64), 65), False, "Absorbing", "SequenceTransformer"),
+        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "SequenceTransformer"),
+        (Dataset(torch.zeros(50, 3, 32, 32, dtype=torch.int64), 256), True, "Gaussian", "UNet"),
+        (Dataset(torch.zeros(50, 1, 40, 36, dtype=torch.int64), 16), True, "Gaussian", "UNet"),
+    ],
+)
+def test_the_choice_suits_the_data_and_runs(data: Dataset, ordinal: bool, noise: str, network: str) -> None:
+    choice = choose(data, ordinal=ordinal, minutes=0.5)
+    assert type(choice.process).__name__ == noise
+    assert [line.partition(":")[0] for line in choice.reasons] == ["noise", "network"]
+    denoiser = choice.denoiser()
+    assert type(denoiser.network).__name__ == network
+    reverse = tl.ReverseProcess(choice.process, denoiser)
+    loss = tl.objective.CompleteElbo()(reverse, data.rows(torch.arange(2)), generator=torch.Generator().manual_seed(0))
+    assert bool(torch.isfinite(loss.value).all())
