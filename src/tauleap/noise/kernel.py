@@ -49,23 +49,34 @@ class DenseKernel(Kernel):
     """
 
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
-        self.matrix = torch.nn.functional.hardshrink(matrix, torch.finfo(matrix.dtype).tiny)
+        tiny = torch.finfo(matrix.dtype).tiny
+        # To look for the smallest entry is cheaper than a copy, and mostly there is nothing to be made 0.
+        least = float(matrix.amin()) if matrix.device.type == "cpu" and matrix.numel() > 0 else 0.0
+        self.matrix = matrix if least >= tiny else torch.nn.functional.hardshrink(matrix, tiny)
+        self._least = least if least >= tiny else None
         self._tables: dict[tuple[str, torch.dtype], Tensor] = {}
 
     @cached_property
     def smallest(self) -> float:
         """The smallest entry that is not 0."""
-        return float(torch.where(self.matrix > 0, self.matrix, torch.inf).min())
+        return self._least or float(torch.where(self.matrix > 0, self.matrix, torch.inf).min())
 
     @cached_property
     def has_zeros(self) -> bool:
         """Whether some state cannot be reached from some other, or so rarely that float64 has no number for it."""
-        return bool((self.matrix == 0).any())
+        return self._least is None and bool((self.matrix == 0).any())
+
+    def few(self, x: States) -> bool:
+        """Whether tables, one a sample, would be larger than what is read of them for the states x."""
+        return self.matrix.ndim == 3 and x[:1].numel() < self.matrix.shape[-1]
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
-        return self.select(self._rows_table(dtype), x)
+        return self.select(self.matrix, x).to(dtype) if self.few(x) else self.select(self._rows_table(dtype), x)
 
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
+        if self.few(x):
+            at = x.to(self.matrix.device).reshape(len(x), 1, -1).expand(-1, self.matrix.shape[-1], -1)
+            return self.matrix.gather(-1, at).mT.to(x.device, dtype).reshape(*x.shape, -1)
         return self.select(self.table("columns", dtype, lambda: self.matrix.mT), x)
 
     def propagate(self, w: PerState) -> PerState:
@@ -76,6 +87,8 @@ class DenseKernel(Kernel):
         return (flat @ matrix).reshape(w.shape)
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
+        if self.few(x):
+            return _draw.categorical(self.rows(x, torch.float64), generator)
         cdf = self.table("cumulative", torch.float64, lambda: _draw.cumulative(self.matrix))
         rows = _row_numbers(cdf, x.to(cdf.device), None)
         return _draw.from_cdf(cdf.flatten(0, -2), rows, generator).reshape(x.shape).to(x.device)

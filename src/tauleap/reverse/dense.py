@@ -8,7 +8,7 @@ from torch import Tensor
 from tauleap._shapes import PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel, Kernel
-from tauleap.reverse.dense_comparison import SMALLEST_IN_FLOAT32, inverse_table
+from tauleap.reverse.dense_comparison import SMALLEST_IN_FLOAT32, inverse_at
 from tauleap.reverse.dense_departures import DenseDepartures
 from tauleap.reverse.dense_mixture import DenseMixture, reachable_probs, reachable_states, times
 from tauleap.reverse.departures import Departures
@@ -29,7 +29,7 @@ class DenseReversal(Reversal):
         probs = reachable_probs(self.kernel, self.x, posterior)
         if self.kernel.smallest < SMALLEST_IN_FLOAT32:
             probs = probs.to(torch.float64)
-        inverse = self.kernel.select(inverse_table(self.kernel, probs.dtype), self.x)
+        inverse = inverse_at(self.kernel, self.x, probs.dtype)
         return self.kernel.propagate(times(inverse, probs)).to(posterior.logits.dtype)
 
     def jumps(self) -> Mixture:

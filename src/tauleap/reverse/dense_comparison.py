@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from tauleap._shapes import States
+from tauleap._shapes import PerState, States
 from tauleap.noise import DenseKernel
 from tauleap.reverse.mixture import Wanted, Worked, blocks
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tauleap.reverse.dense_mixture import DenseMixture
 
 SMALLEST_IN_FLOAT32 = 1e-18  # from here on p / q times q stays far inside the range of float32
+_RARE = 1e-150  # below it a ratio of two entries may be beyond float64
 _BLOCK_ENTRIES = 2**18  # of the logits: what is made on the way stays in the cache
 _LOG_SPACE_ENTRIES = 2**22
 
@@ -56,7 +57,9 @@ class _Tables(NamedTuple):
     onward: Tensor
     into: Tensor
     zeros: bool
-    """Whether a kernel has entries that are 0."""
+    """Whether a kernel has entries that are 0, or nearly."""
+    gathered: bool = False
+    """Whether ``inverse`` is not a table but what was read of one, (n, S), a row for each site."""
 
 
 class _Splitting:
@@ -72,7 +75,11 @@ class _Splitting:
             tables = self._tables(slice(None))
             yield from ((tables, part) for part in blocks(rows, _BLOCK_ENTRIES))
             return
+        few = self.mixture.over.few(self.mixture.x) and self.mixture.onward.few(self.mixture.x)
         for chosen in blocks(self.logits, _BLOCK_ENTRIES):
+            if few:
+                yield self._gathered(chosen), slice(chosen.start * self.sites, chosen.stop * self.sites)
+                continue
             tables, first = self._tables(chosen), chosen.start * self.sites
             if chosen.stop > chosen.start + 1:
                 yield tables, slice(first, chosen.stop * self.sites)
@@ -91,18 +98,37 @@ class _Splitting:
             return (table[chosen] if table.ndim == 3 else table).to(dtype).to(logits.device)
 
         onward = torch.nn.functional.hardshrink(here(mixture.onward.matrix), torch.finfo(dtype).tiny)
-        into = here(mixture.into.table("columns", torch.float64, lambda: mixture.into.matrix.mT))
-        # A rate too small to count beside the others would only slow down the arithmetic: it leads to subnormals.
-        into = torch.nn.functional.hardshrink(into, float(into.amax()) * torch.finfo(dtype).tiny ** 0.8)
+        into = here(_into_table(mixture.into, dtype))
         inverse = here(inverse_table(mixture.over, torch.float64))
-        return _Tables(inverse, onward, into, any(zeros for _, zeros in extremes) or bool((onward == 0).any()))
+        return _Tables(inverse, onward, into, _nearly_zero(extremes) or float(onward.amin()) < _RARE)
+
+    def _gathered(self, chosen: slice) -> _Tables:
+        """Where the samples' kernels are read at few places: in float64, as casting them all would cost more."""
+        mixture, device = self.mixture, self.logits.device
+        rows = slice(chosen.start * self.sites, chosen.stop * self.sites)
+        inverse = self._inverse[rows]
+        onward = mixture.onward.matrix[chosen].to(device)
+        into = _into_table(mixture.into, torch.float64)
+        into = (into[chosen] if into.ndim == 3 else into).to(device)
+        extremes = [(kernel.smallest, kernel.has_zeros) for kernel in (mixture.over, mixture.onward)]
+        return _Tables(inverse, onward, into, _nearly_zero(extremes), gathered=True)
+
+    @cached_property
+    def _inverse(self) -> Tensor:
+        return inverse_at(self.mixture.over, self.mixture.x, torch.float64).reshape(-1, self.logits.shape[-1])
 
     @cached_property
     def _extremes(self) -> list[tuple[float, bool]]:
         """For each kernel ``over`` its smallest entry that is not 0, and whether it has zeros."""
+        if self.mixture.over.matrix.ndim == 2:
+            return [(self.mixture.over.smallest, self.mixture.over.has_zeros)]
         matrix = self.mixture.over.matrix.reshape(-1, self.logits.shape[-1] ** 2)
         smallest = torch.where(matrix > 0, matrix, torch.inf).amin(-1)
         return list(zip(smallest.tolist(), (matrix == 0).any(-1).tolist(), strict=True))
+
+
+def _nearly_zero(extremes: list[tuple[float, bool]]) -> bool:
+    return any(zeros or smallest < _RARE for smallest, zeros in extremes)
 
 
 class _Rows:
@@ -115,14 +141,14 @@ class _Rows:
     def __init__(self, tables: _Tables, logits: Tensor, x: Tensor, true: Tensor, sites: int) -> None:
         self.tables, self.x, self.sites = tables, x, sites
         self.logits = logits.to(tables.onward.dtype)
-        over = self._take(tables.inverse, x)
+        over = self._over()
         if tables.zeros:
             possible = over > 0
             possible |= ~possible.any(-1, keepdim=True)  # where x cannot be, any law will do
             self.logits = self.logits.masked_fill(~possible, -torch.inf)
         self.probs = self.logits.softmax(-1)
         true_over = over.gather(-1, true[:, None])
-        self.weighed = over.mul_(self.probs)
+        self.weighed = over * self.probs if tables.gathered else over.mul_(self.probs)
         self.ratio = self._product(self.weighed, tables.onward)
         self.into = self._take(tables.into, x)
         self.true_ratio = self._take(tables.onward, true).mul_(true_over)
@@ -173,6 +199,12 @@ class _Rows:
         out.addcmul_(self.probs, centre, value=-1)
         return out if lost is None or shares is None else out.index_add_(0, lost.where[0], shares)
 
+    def _over(self, rows: Tensor | None = None) -> Tensor:
+        """1 / over(x | .), of all rows or of these."""
+        if self.tables.gathered:
+            return self.tables.inverse if rows is None else self.tables.inverse.index_select(0, rows)
+        return self._take(self.tables.inverse, self.x if rows is None else self.x[rows], rows)
+
     def _take(self, table: Tensor, states: Tensor, rows: Tensor | None = None) -> Tensor:
         """Row ``states[i]`` of the table, of the sample of row i (or ``rows[i]``) where every sample has its own."""
         if table.ndim == 3:
@@ -192,11 +224,11 @@ class _Rows:
             return None
         row, state = (~(self.by_ratio < large)).nonzero().unbind(-1)
         self.by_ratio[row, state] = 0.0
-        log_inverse, log_onward = self.tables.inverse.log(), self.tables.onward.mT.log().contiguous()
+        log_onward = self.tables.onward.mT.log().contiguous()
         block = max(1, _LOG_SPACE_ENTRIES // self.probs.shape[-1])
         logs, shares = [], []
         for some, at in zip(row.split(block), state.split(block), strict=True):
-            log_over = self._take(log_inverse, self.x[some], some)
+            log_over = self._over(some).log()
             terms = self.logits[some].log_softmax(-1) + self._take(log_onward, at, some) + log_over
             terms = terms.masked_fill(log_over == -torch.inf, -torch.inf)
             logs.append(terms.logsumexp(-1))
@@ -220,7 +252,7 @@ def _column(value: Tensor | None, part: slice, sites: int, like: Tensor) -> Tens
     value = value.to(like.dtype).to(like.device)
     if value.ndim == 0:
         return value.reshape(1, 1)
-    return value[torch.arange(part.start, part.stop, device=value.device) // sites][:, None]
+    return value[:, None].expand(-1, sites).reshape(-1, 1)[part]
 
 
 def _first(table: Tensor) -> Tensor:
@@ -229,9 +261,26 @@ def _first(table: Tensor) -> Tensor:
 
 def inverse_table(kernel: DenseKernel, dtype: torch.dtype) -> Tensor:
     """1 / q(x | x0) at [x, x0], 0 where x cannot be reached."""
+    return kernel.table("inverse", dtype, lambda: _inverse(kernel.matrix.mT, kernel.has_zeros))
+
+
+def inverse_at(kernel: DenseKernel, x: States, dtype: torch.dtype) -> PerState:
+    """Its rows at the states x, without the table where few are read."""
+    if kernel.few(x):
+        return _inverse(kernel.columns(x, torch.float64), kernel.has_zeros).to(dtype)
+    return kernel.select(inverse_table(kernel, dtype), x)
+
+
+def _inverse(values: Tensor, has_zeros: bool) -> Tensor:
+    return torch.where(values > 0, 1 / values, 0.0) if has_zeros else 1 / values
+
+
+def _into_table(kernel: DenseKernel, dtype: torch.dtype) -> Tensor:
+    """The rates into x at [x, v], without those that are too small to count beside the others: they would only slow
+    down the arithmetic, as they lead to subnormals."""
 
     def make() -> Tensor:
-        columns = kernel.matrix.mT
-        return torch.where(columns > 0, 1 / columns, 0.0)
+        columns = kernel.matrix.mT.to(dtype)
+        return torch.nn.functional.hardshrink(columns, float(columns.amax()) * torch.finfo(dtype).tiny ** 0.8)
 
-    return kernel.table("inverse", dtype, make)
+    return kernel.table("into", dtype, make)

@@ -9,7 +9,8 @@ from tauleap._shapes import PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import along_batch
-from tauleap.reverse.dense_comparison import compare, inverse_table
+from tauleap.reverse.dense_comparison import compare, inverse_at
+from tauleap.reverse.dense_comparison import inverse_table as inverse_table
 from tauleap.reverse.mixture import Mixture, Wanted, Worked
 
 _SMALLEST_TO_MIX = 1e-30  # for h itself, where p / q times q need only stay inside that range
@@ -46,7 +47,7 @@ class DenseMixture(Mixture):
         probs = reachable_probs(self.over, self.x, posterior)
         if self.over.smallest < _SMALLEST_TO_MIX:
             probs = probs.to(torch.float64)
-        onward = self.onward.propagate(times(self.over.select(inverse_table(self.over, probs.dtype), self.x), probs))
+        onward = self.onward.propagate(times(inverse_at(self.over, self.x, probs.dtype), probs))
         into = self.into.columns(self.x, onward.dtype)
         if self.scale.ndim or float(self.scale) != 1:
             into.mul_(self._scale(onward.dtype, onward.ndim))
@@ -71,7 +72,7 @@ class DenseMixture(Mixture):
 
     def known(self, x0: States, dtype: torch.dtype) -> PerState:
         # In float64 to the end: the kernel's entries may be too small for a narrower dtype where their ratio is not.
-        inverse = self.over.select(inverse_table(self.over, torch.float64), self.x).gather(-1, x0[..., None])
+        inverse = inverse_at(self.over, self.x, torch.float64).gather(-1, x0[..., None])
         out = self.onward.rows(x0, torch.float64).mul_(inverse).mul_(self.into.columns(self.x, torch.float64))
         return out.mul_(self._scale(torch.float64, out.ndim)).to(dtype)
 
