@@ -120,6 +120,14 @@ def test_processes_networks_and_objectives_of_the_users_own() -> None:
     assert model.about["choice"] == ["noise: RankOne, as given", "network: ResidualMLP, as given"]
 
 
+def test_labels_that_no_network_takes_are_left_out_and_said_so() -> None:
+    labelled = Dataset(torch.arange(60).reshape(20, 3) % 3, 3, condition=torch.zeros(20, dtype=torch.int64))
+    model = tl.fit(labelled, steps=1, progress=False)
+    assert model.about["data"] == ["the condition is not used: give a network that takes one, network=..."]
+    network = tl.network.SequenceTransformer(4, (3,), width=8, depth=1, heads=2, num_classes=2)
+    assert tl.fit(labelled, steps=1, network=network, progress=False).about["data"] == []
+
+
 def test_marginals_count_what_is_known() -> None:
     x = torch.tensor([[0, 1], [1, 1], [1, 0]])
     missing = torch.tensor([[True, False], [False, False], [False, False]])

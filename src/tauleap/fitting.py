@@ -75,7 +75,8 @@ def fit(
             any; None trains the generative model alone.
         num_states: S, where it is larger than what an array shows.
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
-        out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent.
+        out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent. Ctrl-C ends
+            training, not the call: the model is measured and returned as it is.
         accelerator: "cpu", "cuda", "mps", or "auto" for the best there is.
         progress: print the choice, the progress and the result.
     """
@@ -84,8 +85,13 @@ def fit(
         minutes = _MINUTES
     seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
     rows, form, kind = take(data, num_states=num_states)
+    unused = network is None and rows.condition is not None
+    rows = replace(rows, condition=None) if unused else rows
     rows, held_out, report = _split(rows, validation, form, seed)
     report = [*(data.report if isinstance(data, Opened) else []), *report]
+    if unused:
+        held_out = replace(held_out, condition=None)
+        report.append("the condition is not used: give a network that takes one, network=...")
     if ordinal is None:
         ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
     choice = _chosen(rows, process, network, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes)

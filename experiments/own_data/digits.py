@@ -1,0 +1,68 @@
+"""Digits of 8 x 8 with 17 levels by tl.fit alone: bits/dim beside pixels drawn independently, and samples.
+
+    python experiments/own_data/digits.py [--minutes 2] [--write]
+
+``--write`` puts the numbers into docs/own_data.md and the picture into docs/figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+import tauleap as tl
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / "diagnostics")]
+
+from _page import FIGURES, table, write  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--write", action="store_true")
+    arguments = parser.parse_args()
+    images = tl.data.digits().x[:, 0].numpy()
+    model = tl.fit(images, num_states=17, minutes=arguments.minutes, seed=arguments.seed)
+    about = model.about
+    rows = [
+        [name, f"{about[key]['value']:.3f}", f"{about[key]['stderr']:.3f}", f"{about[key]['n']}"]
+        for name, key in (("the model's bound", "bits_per_dim"), ("pixels by themselves", "independent_bits_per_dim"))
+    ]
+    text = table(["bits/dim of images held out", "value", "standard error", "images"], rows)
+    text += (
+        f"\n\n{about['rows']:,} images, {about['weights']:,} weights, {about['step']:,} steps in "
+        f"{about['seconds'] / 60:.1f} minutes, measuring included. {'; '.join(about['choice'])}. Above: samples; "
+        "below: the upper halves of held-out images given, the lower halves completed."
+        "\n\n![Samples and completions](figures/own_digits.png)"
+        f"\n\n*`python experiments/own_data/digits.py --minutes {arguments.minutes:g} --seed {arguments.seed} --write`*"
+    )
+    print(text)
+    if arguments.write:
+        write("own_data.md", "digits", text)
+        draw(model, torch.from_numpy(images), arguments.seed)
+
+
+def draw(model: tl.Model, images: torch.Tensor, seed: int) -> None:
+    """32 samples above 16 images whose upper halves were given."""
+    from PIL import Image
+
+    _, held_out = tl.data.Dataset(images, 17).split(round(0.1 * len(images)), seed=seed)
+    upper = torch.zeros(8, 8, dtype=torch.bool)
+    upper[:4] = True
+    samples = model.sample(32, steps=100, seed=seed)
+    completed = model.complete(held_out.x[:16], upper, steps=100, seed=seed)
+    tiles = torch.cat([samples, completed])
+    grey = torch.nn.functional.pad(255 - tiles * 255 // 16, (1, 1, 1, 1), value=255).reshape(3, 16, 10, 10)
+    picture = grey.permute(0, 2, 1, 3).reshape(30, 160).repeat_interleave(4, 0).repeat_interleave(4, 1)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(picture.to(torch.uint8).numpy()).save(FIGURES / "own_digits.png")
+
+
+if __name__ == "__main__":
+    main()
