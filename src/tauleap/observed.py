@@ -44,13 +44,13 @@ class Observed:
         """``x`` with the known values in their places."""
         return torch.where(self.mask, self.values, x)
 
-    def check(self, x: States, num_states: int, data_states: Tensor | None = None) -> None:
-        """Refuses a pattern that does not fit the states ``x`` of a process with ``num_states`` states.
+    def check(self, x: States, num_states: int, data_states: Tensor | None = None, *, name: str = "x") -> None:
+        """Refuses a pattern that does not fit the states ``x``, called ``name``, of ``num_states`` states each.
 
         ``data_states``, bool (S,) or (*shape, S), says which of them data may have, if not all.
         """
         if self.mask.shape != x.shape:
-            raise ValueError(f"observed must have the shape of x, {tuple(x.shape)}, got {tuple(self.mask.shape)}")
+            raise ValueError(f"observed must have the shape of {name}, {tuple(x.shape)}, got {tuple(self.mask.shape)}")
         _check.states(self.values.masked_fill(~self.mask, 0), num_states, name="the observed values")
         if data_states is not None and x.device.type == "cpu":
             allowed = data_states.to(x.device).expand(*x.shape, -1)

@@ -35,7 +35,7 @@ NONE = torch.zeros(4, 2, dtype=torch.bool)
         ({"reverse": REVERSE.denoiser}, TypeError, r"write ReverseProcess\(process, denoiser\)"),
         ({"t": 1.5}, ValueError, r"\[0, 1\]"),
         ({"t": torch.rand(3)}, ValueError, r"one a sample, got \(3,\)"),
-        ({"observed": Observed(NONE[:2], X0[:2])}, ValueError, r"the shape of x, \(4, 2\), got \(2, 2\)"),
+        ({"observed": Observed(NONE[:2], X0[:2])}, ValueError, r"the shape of x0, \(4, 2\), got \(2, 2\)"),
         ({"observed": Observed(~NONE, X0)}, ValueError, "every site is observed or missing"),
         ({"missing": ~NONE}, ValueError, "every site is observed or missing"),
         ({"missing": NONE[:, :1]}, ValueError, r"missing must have the shape of x0, \(4, 2\), .* got \(4, 1\)"),

@@ -31,6 +31,7 @@ class Draw:
 
     Sites are *scored* unless they are observed or missing: only these have a loss. Observed sites hold their values
     with no noise, and missing ones a draw from the prior. The network is asked once, about all ``passes`` together.
+    ``rows`` says whether the condition has a row for each sample; if absent, it has one if it is as long as the batch.
     """
 
     def __init__(
@@ -44,15 +45,18 @@ class Draw:
         observed: Observed | None = None,
         missing: Tensor | None = None,
         condition: Tensor | None = None,
+        rows: bool | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
+        _check_kinds(observed, condition, generator)
         self.reverse, self.times, self.passes = reverse, times, passes
         self.observed, self.condition, self.generator = observed, condition, generator
+        self.rows = condition is not None and (has_rows(condition, len(x0)) if rows is None else rows)
         self.missing = _missing(missing, x0)
         self.x0 = self._clean(x0)
         self.scored = self._scored()
         if t is None:
-            self.t, self.weight = times.draw(len(x0), device=_time_device(x0), generator=generator)
+            self.t, self.weight = times.draw(len(x0), device=_exact_device(x0), generator=generator)
         else:
             self.t = _check.time(t, len(x0))
             self.weight = torch.ones_like(self.t)
@@ -78,17 +82,19 @@ class Draw:
         """x~ ~ r_t(. | x): one scored site of x has jumped once more; x itself where none can."""
         x = self.noised
         rates = self.exit_rates.reshape(len(x), -1)
-        sites = _draw.categorical(rates, self.generator) + torch.arange(len(x), device=x.device) * rates.shape[1]
+        sites = _draw.categorical(rates, self.generator) + torch.arange(len(x), device=rates.device) * rates.shape[1]
         sites = sites[self.can_jump]
         out = x.reshape(-1).clone()
-        out[sites] = self.reverse.process.draw_jump(x, sites, generator=self.generator)
+        after = self.reverse.process.draw_jump(x.to(rates.device), sites, generator=self.generator)
+        out[sites.to(x.device)] = after.to(x.device)
         return out.reshape(x.shape)
 
     @cached_property
     def exit_rates(self) -> PerSite:
         """How fast each scored site of x leaves its state in the forward process, in float64; 0 elsewhere."""
-        rates = self.reverse.process.exit_rate(self.noised, self.t, dtype=torch.float64)
-        return rates.masked_fill(~self.scored, 0.0)
+        x = self.noised.to(_exact_device(self.noised))
+        rates = self.reverse.process.exit_rate(x, self.t, dtype=torch.float64)
+        return rates.masked_fill(~self.scored.to(rates.device), 0.0)
 
     @cached_property
     def can_jump(self) -> Tensor:
@@ -143,6 +149,7 @@ class Draw:
             observed=self.observed,
             missing=self.missing,
             condition=self.condition,
+            rows=self.rows,
             generator=self.generator,
         )
 
@@ -159,7 +166,7 @@ class Draw:
         if observed is not None:
             repeats = (len(passes), *(1,) * (self.x0.ndim - 1))
             observed = Observed(observed.mask.repeat(repeats), observed.values.repeat(repeats))
-        if condition is not None and condition.ndim > 0 and len(condition) == size:
+        if condition is not None and self.rows:
             condition = torch.cat([condition] * len(passes))
         logits = self._ask(x, t.to(device) if device.type != "mps" else t, observed, condition).logits
         return {which: Posterior(part) for which, part in zip(passes, logits.split(size), strict=True)}
@@ -173,7 +180,7 @@ class Draw:
         if self.missing is not None:
             x0 = x0.masked_fill(self.missing, 0)
         if self.observed is not None:
-            self.observed.check(x0, process.num_states)
+            self.observed.check(x0, process.num_states, name="x0")
             x0 = self.observed.fill(x0)
         process._check_states(x0, "x0")
         if x0.device.type == "cpu" and not process.all_states_are_data:
@@ -210,6 +217,23 @@ class Draw:
         return x if self.observed is None else self.observed.fill(x)
 
 
+def has_rows(condition: Tensor, batch: int) -> bool:
+    """Whether a condition has a row for each of ``batch`` samples, going by its length."""
+    return condition.ndim > 0 and len(condition) == batch
+
+
+def _check_kinds(observed: object, condition: object, generator: object) -> None:
+    if observed is not None and not isinstance(observed, Observed):
+        raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
+    if condition is not None and not isinstance(condition, Tensor):
+        raise TypeError(f"condition must be a tensor, got {type(condition).__name__}: write torch.tensor(condition)")
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}: "
+            "write torch.Generator().manual_seed(seed)"
+        )
+
+
 def _missing(missing: Tensor | None, x0: States) -> SiteMask | None:
     if missing is None:
         return None
@@ -224,6 +248,6 @@ def _missing(missing: Tensor | None, x0: States) -> SiteMask | None:
     return missing.expand(x0.shape)
 
 
-def _time_device(x0: States) -> torch.device:
-    """Where times are drawn: with the data, unless there is no float64 there."""
-    return torch.device("cpu") if x0.device.type == "mps" else x0.device
+def _exact_device(x: States) -> torch.device:
+    """Where float64 can be had: with the data, unless they are on mps."""
+    return torch.device("cpu") if x.device.type == "mps" else x.device

@@ -33,7 +33,7 @@ class PaperElbo(Objective):
     """
 
     def __init__(self, passes: Literal[1, 2], *, times: Times | None = None) -> None:
-        if isinstance(passes, bool) or passes not in (1, 2):
+        if type(passes) is not int or passes not in (1, 2):
             raise ValueError(f"passes must be 2 (L_CT: x and x~) or 1 (L_eCT: x~ for both terms), got {passes!r}")
         self.passes = passes
         self.times = check_times(times)
@@ -70,7 +70,7 @@ class PaperElbo(Objective):
         known = draw.reversal("jumped").jumps().known(draw.x0, dtype)
         shares = torch.where(known > 0, known.div_(jumping), 0.0).sum(-1)
         norm = draw.sum(shares)
-        return torch.where(draw.can_jump & (norm > 0), 1 / norm, 0.0)
+        return torch.where(draw.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
 
     def __repr__(self) -> str:
         times = "" if self.times in (None, UniformTimes()) else f", times={self.times!r}"
