@@ -142,7 +142,8 @@ def test_marginals_count_what_is_known() -> None:
     [
         (Dataset(torch.zeros(50, 5, dtype=torch.int64), 7), False, "Absorbing", "ResidualMLP"),
         (Dataset(torch.zeros(50, 64, dtype=torch.int64), 65), False, "Absorbing", "SequenceTransformer"),
-        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "SequenceTransformer"),
+        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "ResidualMLP"),
+        (Dataset(torch.zeros(50, 1, 16, 16, dtype=torch.int64), 17), True, "Absorbing", "SequenceTransformer"),
         (Dataset(torch.zeros(50, 3, 32, 32, dtype=torch.int64), 256), True, "Gaussian", "UNet"),
         (Dataset(torch.zeros(50, 1, 40, 36, dtype=torch.int64), 16), True, "Gaussian", "UNet"),
     ],

@@ -17,6 +17,8 @@ from tauleap.training import Settings
 
 _LONG = 1024
 """Sites, beyond which attention over all of them is too slow to be the default."""
+_FEW_SITES, _FEW_INDICATORS = 64, 2048
+"""Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,19 @@ def choose(
 
 def _for_categories(data: Dataset, num_states: int, minutes: float) -> tuple[Callable[[], Denoiser], int, float, str]:
     sites = math.prod(data.shape)
-    if sites <= 32 and sites * num_states <= 2048:
-        width = 128 if minutes < 10 else 256
+    indicators = sites * num_states
+    if sites <= _FEW_SITES and indicators <= _FEW_INDICATORS:
+        small = indicators <= _FEW_INDICATORS // 4
+        width, batch_size = (128, 256) if small else (256, 64)
+        width *= 1 if minutes < 10 else 2
 
         def dense() -> Denoiser:
             sizes = {"width": width, "hidden": 2 * width, "depth": 3}
             return NetworkDenoiser(ResidualMLP(num_states, data.shape, **sizes, one_hot=True, mark_observed=True))
 
-        return dense, 256, 1e-3, f"a residual MLP of width {width}, because {sites} sites are few enough to see at once"
-    width, depth = (64, 3) if minutes < 1 else (128, 4) if minutes < 20 else (192, 6)
+        words = f"a residual MLP of width {width}, because {sites} sites are few enough to see at once"
+        return dense, batch_size, 1e-3, words
+    width, depth = (64, 4) if minutes < 5 else (128, 4) if minutes < 30 else (192, 6)
     # Where there are fewer cells than weights it would learn the rows by heart.
     dropout = 0.1 if data.x.numel() < 12 * depth * width**2 else 0.0
 
@@ -84,7 +90,7 @@ def _for_categories(data: Dataset, num_states: int, minutes: float) -> tuple[Cal
         sizes = {"width": width, "depth": depth, "heads": width // 32}
         return NetworkDenoiser(SequenceTransformer(num_states, data.shape, **sizes, dropout=dropout))
 
-    batch_size = max(8, min(64, 4096 // sites))
+    batch_size = max(8, min(64, 2048 // sites))
     words = f"a transformer of width {width} and depth {depth}, for {sites} sites and {minutes:g} minutes"
     return transformer, batch_size, 1e-3, words
 
