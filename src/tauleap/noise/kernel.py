@@ -68,15 +68,14 @@ class DenseKernel(Kernel):
 
     def few(self, x: States) -> bool:
         """Whether tables, one a sample, would be larger than what is read of them for the states x."""
-        return self.matrix.ndim == 3 and x[:1].numel() < self.matrix.shape[-1]
+        return self.matrix.ndim == 3 and x.numel() < x.shape[0] * self.matrix.shape[-1]
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
-        return self.select(self.matrix, x).to(dtype) if self.few(x) else self.select(self._rows_table(dtype), x)
+        return _read(self.matrix, x, dtype) if self.few(x) else self.select(self._rows_table(dtype), x)
 
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
         if self.few(x):
-            at = x.to(self.matrix.device).reshape(len(x), 1, -1).expand(-1, self.matrix.shape[-1], -1)
-            return self.matrix.gather(-1, at).mT.to(x.device, dtype).reshape(*x.shape, -1)
+            return _read(self.matrix.mT, x, dtype)
         return self.select(self.table("columns", dtype, lambda: self.matrix.mT), x)
 
     def propagate(self, w: PerState) -> PerState:
@@ -108,6 +107,12 @@ class DenseKernel(Kernel):
 
     def _rows_table(self, dtype: torch.dtype) -> Tensor:
         return self.table("rows", dtype, lambda: self.matrix)
+
+
+def _read(table: Tensor, x: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows x of tables (B, S, n), one a sample, that need not be laid out for it."""
+    samples = along_batch(torch.arange(x.shape[0], device=table.device), x.ndim)
+    return table[samples, x.to(table.device)].to(dtype).to(x.device)
 
 
 def _row_numbers(table: Tensor, x: Tensor, samples: Tensor | None) -> Tensor:

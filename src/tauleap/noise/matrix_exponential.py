@@ -47,21 +47,21 @@ class MatrixExponential:
         if self._fastest > 0:
             step = generator / self._fastest
             step.diagonal().copy_((self._fastest - exit_rates) / self._fastest)
-        terms = [identity]  # M^k / k!
+        terms = [identity]  # (M / 4)^k / k!
         for k in range(1, _TERMS):
-            terms.append(terms[-1] @ step / k)
+            terms.append(terms[-1] @ step * (_APART / k))
         # Subnormal terms are too small to count, and arithmetic with them is slow.
         self._terms = torch.nn.functional.hardshrink(torch.stack(terms), _TINY).reshape(_TERMS, -1)
         self._kept = identity[None]  # E_0, E_1, ... as far as they have been asked for
-        self._reach = _APART * max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2))
+        self._reach = float(max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2)))
         self._mixed_from = math.inf
         if stationary is not None:
             self._diagonalise(generator, stationary)
 
     def __call__(self, c: Tensor) -> Tensor:
         """exp(c R) for each entry of ``c``."""
-        mean = self._fastest * c
-        largest = float(mean.max()) if len(c) else 0.0
+        mean = c * (self._fastest / _APART)  # in quarters
+        largest = float(mean.max()) if c.numel() else 0.0
         if largest <= self._reach:
             return self._by_products(mean, largest)
         mixed = (mean > self._reach) & (c >= self._mixed_from)
@@ -75,23 +75,26 @@ class MatrixExponential:
         return out
 
     def _by_products(self, mean: Tensor, largest: float) -> Tensor:
-        self._keep(int(largest / _APART) + 1)
-        number = (mean / _APART).floor()
-        weights, number = _poisson(mean - _APART * number), number.long()
-        out = mean.new_empty(len(mean), self._size, self._size)
+        """For ``mean``, lam c in quarters, of which ``largest`` is the largest."""
+        self._keep(int(largest) + 1)
+        number, weights = mean.long(), _weights(mean.frac())
         at_once = max(_TERMS // 2, _AT_ONCE // self._size**2)
-        for start in range(0, len(mean), at_once):
+        if number.numel() <= at_once:
+            return torch.bmm(self._kept.index_select(0, number), self._sums(weights))
+        out = mean.new_empty(number.numel(), self._size, self._size)
+        for start in range(0, number.numel(), at_once):
             part = slice(start, start + at_once)
-            rest = (weights[part] @ self._terms).view(-1, self._size, self._size)
-            torch.bmm(self._kept.index_select(0, number[part]), rest, out=out[part])
+            torch.bmm(self._kept.index_select(0, number[part]), self._sums(weights[part]), out=out[part])
         return out
+
+    def _sums(self, weights: Tensor) -> Tensor:
+        return (weights @ self._terms).view(-1, self._size, self._size)
 
     @torch.inference_mode(False)
     def _keep(self, count: int) -> None:
         """Makes E_j for all j < count at least, twice as many with each turn."""
         while len(self._kept) < count:
-            first = (_poisson(self._terms.new_tensor([_APART])) @ self._terms).view(self._size, self._size)
-            more = self._kept @ (self._kept[-1] @ first)
+            more = self._kept @ (self._kept[-1] @ self._sums(_weights(self._terms.new_ones(1))))
             self._kept = torch.cat([self._kept, more / more.sum(-1, keepdim=True)])  # or their rounding adds up
 
     def _by_squaring(self, mean: Tensor) -> Tensor:
@@ -126,6 +129,6 @@ class MatrixExponential:
         return (self._left * torch.exp(self._eigenvalues * c[:, None])[:, None, :]) @ self._right
 
 
-def _poisson(mean: Tensor) -> Tensor:
-    """exp(-mean) mean^k, (n, terms): the weight of ``M^k / k!``, by products alone and so to full relative accuracy."""
-    return torch.cat([torch.exp(-mean)[:, None], mean[:, None].expand(-1, _TERMS - 1)], dim=-1).cumprod(-1)
+def _weights(mean: Tensor) -> Tensor:
+    """exp(-mean / 4) mean^k, (n, terms): by products alone, and so to full relative accuracy."""
+    return torch.linalg.vander(mean, N=_TERMS).mul_(torch.exp(mean * -_APART)[:, None])

@@ -178,10 +178,17 @@ class ForwardProcess(nn.Module, ABC):
 
     def _noise_between(self, s: Time, t: Time) -> Tensor:
         """c(t) - c(s) in float64, () or (B,), on the device of the buffers."""
-        earlier, later = _check.time(s, name="s"), _check.time(t)
-        c = self.schedule.between(earlier.to(later.device), later)
+        later = _check.time(t)
+        if not isinstance(s, Tensor) and s == 0:
+            return self._after(later)
+        c = self.schedule.between(_check.time(s, name="s").to(later.device), later)
         if c.device.type == "cpu" and bool((c < 0).any()):
             raise ValueError(f"s must not be later than t, got s = {s} and t = {t}")
+        return c.to(self._buffer_device(c.device))
+
+    def _after(self, t: Tensor) -> Tensor:
+        """c(t) in float64, for a time that has been checked, on the device of the buffers."""
+        c = self.schedule.total(t)
         return c.to(self._buffer_device(c.device))
 
     def _buffer_device(self, otherwise: torch.device) -> torch.device:

@@ -24,11 +24,13 @@ class CompleteElbo(Objective):
     training hardly needs. ``times`` says at which times to look, U(0.01, 1) if absent.
     """
 
+    integrates = True
+
     def __init__(self, *, reconstruction: bool = False, times: Times | None = None) -> None:
         if not isinstance(reconstruction, bool):
             raise TypeError(f"reconstruction must be True or False, got {reconstruction!r}")
         self.reconstruction = reconstruction
-        self.times = check_times(times)
+        self.times = check_times(times, integral=self)
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -36,7 +38,7 @@ class CompleteElbo(Objective):
 
     def evaluate(self, draw: Draw) -> Loss:
         divergence = draw.reversal("noised").jumps().divergence(draw.x0, draw.posterior("noised"))
-        path = (1 - draw.times.eps) * draw.mean_over_time(draw.sum(divergence))
+        path = draw.mean_over_time(draw.sum(divergence), 1 - draw.times.eps)
         prior = draw.sum(prior_divergence(draw.reverse.process, draw.x0)).to(path.dtype)
         terms = {"prior": prior, "path": path}
         if self.reconstruction:

@@ -48,13 +48,14 @@ class Draw:
         rows: bool | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
-        _check_kinds(observed, condition, generator)
+        check_kinds(observed, condition, generator)
         self.reverse, self.times, self.passes = reverse, times, passes
         self.observed, self.condition, self.generator = observed, condition, generator
         self.rows = condition is not None and (has_rows(condition, len(x0)) if rows is None else rows)
-        self.missing = _missing(missing, x0)
+        self.missing = check_missing(missing, x0)
         self.x0 = self._clean(x0)
         self.scored = self._scored()
+        self.given = t is not None
         if t is None:
             self.t, self.weight = times.draw(len(x0), device=_exact_device(x0), generator=generator)
         else:
@@ -64,7 +65,7 @@ class Draw:
 
     @cached_property
     def _kernel(self) -> Kernel:
-        """From 0 to t. One kernel a sample is large: the process finds it again as long as it is held here."""
+        """From 0 to t."""
         return self.reverse.process.kernel(self.t)
 
     @cached_property
@@ -118,7 +119,8 @@ class Draw:
     def reversal(self, which: Pass) -> Reversal:
         """The arithmetic of the reverse rates at the states and times of that pass."""
         if which not in self._reversals:
-            self._reversals[which] = self.reverse.at(self.x(which), self.time(which))
+            kernel = None if which == "earliest" else self._kernel
+            self._reversals[which] = self.reverse.at(self.x(which), self.time(which), kernel=kernel)
         return self._reversals[which]
 
     def log_prob(self, which: Pass) -> PerSite:
@@ -134,9 +136,10 @@ class Draw:
             values = values.masked_fill(~self.scored, 0.0)
         return values.reshape(len(values), -1).sum(-1)
 
-    def mean_over_time(self, values: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
-        """``values`` at the drawn times, weighted so that their mean is the mean over the times."""
-        return values * self.weight.to(values.dtype).to(values.device)
+    def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
+        """``values`` at the drawn times, weighted so that their mean is the mean over the times, times ``factor``."""
+        weight = self.weight if factor == 1 else factor * self.weight
+        return values * weight.to(values.dtype).to(values.device)
 
     def again(self, t: float) -> Draw:
         """The same data at another time, with noise of its own."""
@@ -172,7 +175,7 @@ class Draw:
         return {which: Posterior(part) for which, part in zip(passes, logits.split(size), strict=True)}
 
     def _ask(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
-        return self.reverse.guess(x, t, observed=observed, condition=condition)
+        return self.reverse._told(None, x, t, observed, condition)  # what is asked about was looked at as x0
 
     def _clean(self, x0: States) -> States:
         """x0 with the observed values, and with some state, it does not matter which, where nobody knows."""
@@ -222,7 +225,8 @@ def has_rows(condition: Tensor, batch: int) -> bool:
     return condition.ndim > 0 and len(condition) == batch
 
 
-def _check_kinds(observed: object, condition: object, generator: object) -> None:
+def check_kinds(observed: object, condition: object, generator: object) -> None:
+    """Refuses what only looks like an ``Observed``, a condition or a generator."""
     if observed is not None and not isinstance(observed, Observed):
         raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
     if condition is not None and not isinstance(condition, Tensor):
@@ -234,7 +238,8 @@ def _check_kinds(observed: object, condition: object, generator: object) -> None
         )
 
 
-def _missing(missing: Tensor | None, x0: States) -> SiteMask | None:
+def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> SiteMask | None:
+    """The mask in the shape of ``x0``, called ``name``."""
     if missing is None:
         return None
     if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
@@ -242,7 +247,7 @@ def _missing(missing: Tensor | None, x0: States) -> SiteMask | None:
         raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
     if missing.shape != x0.shape and missing.shape != x0.shape[1:]:
         raise ValueError(
-            f"missing must have the shape of x0, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "
+            f"missing must have the shape of {name}, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "
             f"got {tuple(missing.shape)}"
         )
     return missing.expand(x0.shape)

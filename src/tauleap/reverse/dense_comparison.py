@@ -215,7 +215,7 @@ class _Rows:
     def _product(self, rows: Tensor, matrix: Tensor) -> Tensor:
         if matrix.ndim == 2:
             return rows @ matrix
-        return (rows.reshape(len(matrix), -1, rows.shape[-1]) @ matrix).reshape(rows.shape)
+        return torch.bmm(rows.view(matrix.shape[0], -1, rows.shape[-1]), matrix).view(rows.shape)
 
     def _underflown(self) -> _Lost | None:
         """The entries at which c / h is beyond measure, as where h is 0 and c is not; None if there are none."""

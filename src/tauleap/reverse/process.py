@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from tauleap import _check, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
-from tauleap.noise import DenseKernel, ForwardProcess, RankOneProcess
+from tauleap.noise import DenseKernel, ForwardProcess, Kernel, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
@@ -255,9 +255,12 @@ class ReverseProcess(nn.Module):
         """p(x0 | x) over the data states as the denoiser has it, before x rules any out: what other methods take."""
         return self._guess(self._enter(x, t, observed), t, observed, condition)
 
-    def at(self, x: States, t: Time) -> Reversal:
-        """The arithmetic of the formula at these states and times, for whoever brings a posterior."""
-        return _reversal(self.process, self._enter(x, t, None), t)
+    def at(self, x: States, t: Time, *, kernel: Kernel | None = None) -> Reversal:
+        """The arithmetic of the formula at these states and times, for whoever brings a posterior.
+
+        Whoever also brings q_t|0, from which x was drawn, has looked at x and t.
+        """
+        return _reversal(self.process, self._enter(x, t, None) if kernel is None else x, t, kernel)
 
     def _step(self, x: States, t: Time, s: Time) -> Mixture:
         _check.time(s, x.shape[0], name="s")
@@ -336,12 +339,12 @@ class ReverseProcess(nn.Module):
         return posterior.restricted(self.process.data_states.to(x.device), over_data_states=True)
 
 
-def _reversal(process: ForwardProcess, x: States, t: Time) -> Reversal:
+def _reversal(process: ForwardProcess, x: States, t: Time, kernel: Kernel | None = None) -> Reversal:
     time = _check.as_time(t)
     beta = process.schedule.rate(time)
     if isinstance(process, RankOneProcess):
         return RankOneReversal(process.speed * beta, process.kernel_after(process.schedule.total(time)), x)
-    kernel = process.kernel(t)
+    kernel = kernel or process.kernel(t)
     if isinstance(kernel, DenseKernel):
         return DenseReversal(beta, kernel, process.jump_rates(), x)
     raise TypeError(f"the reversal of a {type(kernel).__name__} is not known: let the process return a DenseKernel")
