@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 
 import jaxtyping
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -20,12 +21,14 @@ from tauleap.noise import (
     Exponential,
     ForwardProcess,
     Gaussian,
+    LogLinear,
     RankOne,
     Uniform,
 )
-from tauleap.objective import UniformTimes, WeightedTimes
+from tauleap.objective import CompleteElbo, GridTimes, UniformTimes, WeightedTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import integrate, joint_generator, joint_states, random_law
+from tauleap.testing.objective import TableDenoiser, every_noise
 
 # Most of the noise comes neither early nor late, so that few times are enough.
 SLOW = Exponential(0.05, 300.0)
@@ -71,6 +74,10 @@ def rows_of(law: Tensor, n: int, seed: int = 0) -> Tensor:
     return joint_states(law.shape[0], law.ndim)[chosen]
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 @pytest.mark.parametrize("name", MIXED)
 def test_bits_per_dim_is_the_likelihood_of_one_site(name: str) -> None:
     """D = 1 and the exact posterior: no bound is lost, so the mean is that of -log2 p; within 4 standard errors."""
@@ -104,6 +111,32 @@ def test_each_datapoint_has_its_own_error() -> None:
     score = (found.value + law[data[:, 0]].log2()) / found.stderr
     assert abs(float(score.mean())) < 4 * float(score.std()) / 300**0.5
     assert 0.6 < float(score.std()) < 1.15
+
+
+@pytest.mark.parametrize(
+    ("process", "samples"),
+    [
+        (Absorbing(4, LogLinear()), 16),
+        (RankOne(torch.tensor([0.5, 0.3, 0.2]), LogLinear()), 15),
+        (Uniform(3, Constant(2.0)), 16),
+    ],
+    ids=["absorbing", "rank one", "uniform"],
+)
+def test_errors_of_datapoints_are_not_too_small(process: ForwardProcess, samples: int) -> None:
+    """At the usual times, whose first stratum varies most: the claimed error against the spread of 4000 estimates.
+
+    Their ratio is at least 1 but for its own error, which is below 0.015 (from its spread over tenths); 4 of these.
+    """
+    law = even_law(process, 1)
+    found = bits_per_dim(
+        ReverseProcess(process, ExactDenoiser(law, process)),
+        torch.zeros(4000, 1, dtype=torch.int64),
+        samples=samples,
+        batch_size=32_000,
+        per_datapoint=True,
+        generator=torch.Generator().manual_seed(0),
+    )
+    assert 0.94 < float(found.stderr.square().mean().sqrt() / found.value.std()) < 1.15
 
 
 def test_stderr_is_that_of_the_mean() -> None:
@@ -150,10 +183,40 @@ def test_observed_and_missing_sites_do_not_count() -> None:
     mask = torch.zeros_like(data, dtype=torch.bool)
     mask[:200, 0] = True
     unknown = data.masked_fill(mask, -1)
-    some = bits_per_dim(
-        reverse, unknown, samples=4, missing=mask, per_datapoint=True, generator=torch.Generator().manual_seed(0)
+    # The same noise once more: what the objective says of the known sites, over their number.
+    one = bits_per_dim(
+        reverse, unknown, samples=1, missing=mask, per_datapoint=True, batch_size=400, generator=seeded()
     )
-    assert bool(some.value.isfinite().all())
+    generator = seeded()
+    t, _ = UniformTimes().at(torch.rand(400, dtype=torch.float64, generator=generator))
+    objective = CompleteElbo(reconstruction=True)
+    nats = objective(reverse, unknown, t=t, missing=mask, generator=generator).value
+    assert_close(one.value, nats / (~mask).sum(1) / math.log(2))
+
+
+def test_every_term_is_in_it() -> None:
+    """Noise that is far from mixed, and a large eps, so that no term is small: against their sums by enumeration.
+
+    Within 4 standard errors, and each term is more than 8 of them.
+    """
+    process, eps = Uniform(3, Constant(0.2)), 0.2
+    law = even_law(process, 2)
+    reverse = ReverseProcess(process, Tempered(law, process, 0.6))
+    points, weights = (torch.tensor(each) for each in np.polynomial.legendre.leggauss(20))
+    times = eps + (1 - eps) * (points + 1) / 2
+    path, t = every_noise(process, law, times)
+    share = path.weight * weights[torch.searchsorted(times, t)] * (1 - eps) / 2
+    along = float(share @ reverse.divergence(path.x0, path.x, t).sum(-1))
+    first, _ = every_noise(process, law, torch.tensor([eps]))
+    last = float(
+        first.weight @ -reverse.posterior(first.x, eps).log_probs.gather(-1, first.x0[..., None]).sum((-1, -2))
+    )
+    kernel = process.kernel_from(torch.zeros(1, 1, dtype=torch.int64), 1.0, dtype=torch.float64)
+    prior = 2 * float((kernel * (3 * kernel).log()).sum())  # of two sites, the same from every state
+    found = bits_per_dim(reverse, rows_of(law, 2000), samples=8, times=UniformTimes(eps), generator=seeded())
+    terms = torch.tensor([prior, along, last]) / (2 * math.log(2))
+    assert float(terms.min()) > 8 * found.stderr
+    assert abs(found.value - float(terms.sum())) < 4 * found.stderr
 
 
 def test_the_mean_of_the_datapoints_is_the_value() -> None:
@@ -203,6 +266,27 @@ def test_batches_conditions_modes_and_progress(capsys: pytest.CaptureFixture[str
     assert "bits/dim" in capsys.readouterr().err
 
 
+def test_a_shared_condition_is_never_taken_for_rows() -> None:
+    """8 rows that are no datapoints', in batches of 8: decided once, against the number of datapoints."""
+    reverse = ReverseProcess(Uniform(3, Constant(2.0)), TableDenoiser.random(3, 2))
+    condition = torch.zeros(8, 3)
+    bits_per_dim(reverse, torch.zeros(5, 2, dtype=torch.int64), samples=8, batch_size=8, condition=condition)
+    assert reverse.denoiser.seen[3] is condition
+
+
+def test_the_network_never_sees_everything_at_once() -> None:
+    reverse = ReverseProcess(Uniform(3, Constant(2.0)), TableDenoiser.random(3, 2))
+    bits_per_dim(reverse, torch.zeros(100, 2, dtype=torch.int64), samples=6)
+    assert reverse.denoiser.calls == 3  # 600 draws, 256 at a time
+
+
+def test_what_is_not_a_number_is_not_reported_as_one() -> None:
+    process = MIXED["uniform"]
+    reverse = ReverseProcess(process, Tempered(even_law(process, 2), process, math.nan))
+    with pytest.raises(ValueError, match="the loss of datapoint 0 is nan: look at what the network answers"):
+        bits_per_dim(reverse, torch.zeros(2, 2, dtype=torch.int64))
+
+
 @pytest.mark.parametrize("name", MIXED)
 def test_exact_law_is_the_data_where_the_posterior_is_exact(name: str) -> None:
     """D = 1, where the last draw loses nothing."""
@@ -244,6 +328,57 @@ def test_exact_law_of_a_wrong_model(name: str) -> None:
     assert (expected - law).abs().sum() > 1e-2
 
 
+def test_exact_law_under_a_condition() -> None:
+    """The condition is the power to which the posterior is taken."""
+
+    class AsTold(Tempered):
+        def forward(self, x_t, t, *, observed=None, condition=None):
+            return Posterior(condition.reshape(-1, 1, 1) * self.exact(x_t, t).logits)
+
+    process = MIXED["rank one"]
+    law = even_law(process, 2)
+    told = ReverseProcess(process, AsTold(law, process, 0.0))
+    for power in (0.5, 1.0):
+        condition = torch.tensor([[power]], dtype=torch.float64)
+        expected = exact_law(ReverseProcess(process, Tempered(law, process, power)), (2,), eps=0.3, tolerance=1e-4)
+        assert_close(exact_law(told, (2,), eps=0.3, tolerance=1e-4, condition=condition), expected)
+        found = exact_log_likelihood(told, joint_states(3, 2), eps=0.3, tolerance=1e-4, condition=condition)
+        assert_close(found, expected.reshape(-1).log())
+
+
+def test_spaces_that_are_taken_in_blocks() -> None:
+    """17^3 = 4913 states, two blocks; a denoiser that looks at each site alone gives a product of laws of one site."""
+
+    class Alone(Denoiser):
+        def __init__(self, law: Tensor, process: ForwardProcess) -> None:
+            super().__init__()
+            self.exact = ExactDenoiser(law, process)
+
+        def forward(self, x_t, t, *, observed=None, condition=None):
+            logits = self.exact(x_t.reshape(-1, 1), t).logits
+            return Posterior(0.6 * logits.reshape(*x_t.shape, -1))
+
+    process = Uniform(17, Constant(0.6))
+    reverse = ReverseProcess(process, Alone(even_law(process, 1), process))
+    one = exact_law(reverse, (1,), eps=0.5, tolerance=1e-6)
+    assert float(one.max() / one.min()) > 1.5
+    found = exact_law(reverse, (3,), eps=0.5, tolerance=1e-4)
+    assert_close(found, torch.einsum("a,b,c->abc", one, one, one), rtol=1e-3, atol=0)
+
+
+def test_the_equation_is_solved_or_refused() -> None:
+    """No endless loop for rates that are not numbers, and no complaint about a last step that is short."""
+    process = MIXED["uniform"]
+    law = even_law(process, 1)
+    reverse = ReverseProcess(process, ExactDenoiser(law, process))
+    with pytest.raises(RuntimeError, match="rates are not finite near t = 1"):
+        exact_law(ReverseProcess(process, Tempered(law, process, math.nan)), (1,))
+    with pytest.raises(ValueError, match="tolerance must be at least 1e-12, got 1e-20"):
+        exact_law(reverse, (1,), tolerance=1e-20)
+    found = exact_law(reverse, (1,), eps=1 - 1e-11)
+    assert_close(found.sum(), torch.ones((), dtype=torch.float64))
+
+
 @pytest.mark.parametrize("name", ["uniform", "rank one", "gaussian"])
 def test_the_bound_is_above_the_exact_value(name: str) -> None:
     """Datapoint by datapoint, and for a model that is wrong beyond 4 standard errors on the whole."""
@@ -279,9 +414,33 @@ def test_bad_input() -> None:
         ({"observed": Observed(everything, data)}, "datapoint 0 has no dimension"),
         ({"observed": Observed(everything[:2], data[:2])}, "observed must have the shape of data"),
         ({"missing": everything[:, :1]}, "missing must have the shape of data"),
+        ({"times": GridTimes(8)}, r"integral over all times .* write times=UniformTimes\(eps\)"),
     ):
         with pytest.raises(ValueError, match=message):
             bits_per_dim(reverse, **({"data": data} | arguments))
+    for arguments, message in (
+        ({"data": data.float()}, "data must be an int64 tensor .* got torch.float32"),
+        ({"data": [[0, 1]]}, "data must be an int64 tensor .* got list"),
+        ({"reverse": process}, r"bits_per_dim takes a ReverseProcess, got Uniform: write ReverseProcess\("),
+        ({"observed": everything}, r"observed must be an Observed\(mask, values\), got Tensor"),
+        ({"observed": (everything, data)}, r"observed must be an Observed\(mask, values\), got tuple"),
+        ({"missing": [[True, False]] * 3}, "missing must be a bool tensor, .* got list"),
+        ({"condition": [1, 2, 3]}, r"condition must be a tensor, got list: write torch.tensor\(condition\)"),
+        ({"generator": 3}, "generator must be a torch.Generator, got int"),
+        ({"batch_size": None}, "batch_size must be a whole number"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            bits_per_dim(**({"reverse": reverse, "data": data} | arguments))
+    with pytest.raises(TypeError, match="exact_log_likelihood takes a ReverseProcess, got Uniform"):
+        exact_log_likelihood(process, data)
+    with pytest.raises(TypeError, match="exact_law takes a ReverseProcess, got Uniform"):
+        exact_law(process, (2,))
+    with pytest.raises(TypeError, match=r"the shape of one sample, such as \(2,\) for two sites, got 2"):
+        exact_law(reverse, 2)
+    with pytest.raises(ValueError, match=r"a batch axis of 1, got shape \(4, 1\): .* condition\[i : i \+ 1\]"):
+        exact_law(reverse, (2,), condition=torch.zeros(4, 1))
+    with pytest.raises(TypeError, match="condition must be a tensor, got list"):
+        exact_law(reverse, (2,), condition=[0.0])
     with pytest.raises(ValueError, match=r"3\^12 states in all, .* use bits_per_dim"):
         exact_log_likelihood(reverse, torch.zeros(1, 3, 4, dtype=torch.int64))
     with pytest.raises(ValueError, match="at least one state"):

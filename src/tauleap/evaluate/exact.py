@@ -11,11 +11,13 @@ from torch import Tensor
 from tauleap import _check
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
+from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.reverse import ReverseProcess
 
 _MOST_STATES = 2**16
 _BLOCK = 2**12
+_LEAST_TOLERANCE = 1e-12  # below, rounding would set the length of the steps
 
 # Dormand and Prince's pair of orders 5 and 4.
 _NODES = (0.0, 1 / 5, 3 / 10, 4 / 5, 8 / 9, 1.0, 1.0)
@@ -46,6 +48,7 @@ def exact_log_likelihood(
     >>> exact_log_likelihood(reverse, torch.tensor([[0], [1]])).exp()
     tensor([0.8000, 0.2000], dtype=torch.float64)
     """
+    reverse_process(reverse, "exact_log_likelihood")
     _check.states(x, reverse.process.num_states)
     if x.numel() == 0:
         raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
@@ -71,11 +74,18 @@ def exact_law(
     then every site is drawn from p(x0 | x_eps). ``condition`` is one condition, with a batch axis of 1. Spaces of more
     than 65,536 states are refused.
     """
+    reverse_process(reverse, "exact_law")
+    shape = _sites(shape)
     process = reverse.process
     sites, size = math.prod(shape), process.num_states
     eps, tolerance = _check.positive("eps", eps), _check.positive("tolerance", tolerance)
     if eps >= 1:
         raise ValueError(f"eps must be a time in (0, 1), got {eps}")
+    if tolerance < _LEAST_TOLERANCE:
+        raise ValueError(
+            f"tolerance must be at least {_LEAST_TOLERANCE:g}, got {tolerance:g}: float64 has no more digits"
+        )
+    _check_condition(condition)
     if sites < 1 or size**sites > _MOST_STATES:
         raise ValueError(
             f"{size} states at each of {sites} sites make {size}^{sites} states in all, more than {_MOST_STATES}: "
@@ -91,6 +101,24 @@ def exact_law(
     with evaluating(reverse):
         law = _integrate(model, law, 1.0, eps, tolerance)
         return model.finish(law, eps)
+
+
+def _sites(shape: object) -> tuple[int, ...]:
+    if not isinstance(shape, tuple | list):
+        raise TypeError(f"shape must be the shape of one sample, such as (2,) for two sites, got {shape!r}")
+    return tuple(_check.integer("each axis of shape", axis, least=0) for axis in shape)
+
+
+def _check_condition(condition: object) -> None:
+    if condition is None:
+        return
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"condition must be a tensor, got {type(condition).__name__}: write torch.tensor(condition)")
+    if condition.ndim < 1 or len(condition) != 1:
+        raise ValueError(
+            f"condition must be one condition with a batch axis of 1, got shape {tuple(condition.shape)}: a law "
+            "belongs to one condition, so call once for each, with condition[i : i + 1]"
+        )
 
 
 class _Model:
@@ -147,9 +175,12 @@ def _integrate(model: _Model, law: Tensor, start: float, end: float, tolerance: 
         error = step * sum(e * k for e, k in zip(_ERROR, slopes, strict=True))
         largest = torch.maximum(law.abs(), inner.abs())
         worst = float((torch.as_tensor(error).abs() / (tolerance * (largest + 1e-6 * largest.max()))).max())
-        if worst <= 1:
+        if not math.isfinite(worst):
+            raise RuntimeError(f"the model's rates are not finite near t = {t:g}: look at what the denoiser answers")
+        accepted = worst <= 1
+        if accepted:
             t, law, slope = (end if step >= t - end else t - step), inner, slopes[-1]
         step *= min(5.0, max(0.2, 0.9 * worst**-0.2 if worst > 0 else 5.0))
-        if step < 1e-9:
+        if not accepted and step < 1e-9:
             raise RuntimeError(f"the Kolmogorov equation could not be solved to {tolerance:g}: give a larger tolerance")
     return law.clamp(min=0.0)

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from tauleap import _check, _draw
 from tauleap._shapes import States
+from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.objective import CompleteElbo, Times, UniformTimes
+from tauleap.objective import CompleteElbo, Draw, Times, UniformTimes
+from tauleap.objective.draw import check_kinds, check_missing, has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
@@ -25,7 +27,7 @@ def bits_per_dim(
     *,
     samples: int = ...,
     times: Times | None = ...,
-    batch_size: int | None = ...,
+    batch_size: int = ...,
     per_datapoint: Literal[False] = ...,
     observed: Observed | None = ...,
     missing: Tensor | None = ...,
@@ -42,7 +44,7 @@ def bits_per_dim(
     *,
     samples: int = ...,
     times: Times | None = ...,
-    batch_size: int | None = ...,
+    batch_size: int = ...,
     per_datapoint: Literal[True],
     observed: Observed | None = ...,
     missing: Tensor | None = ...,
@@ -58,7 +60,7 @@ def bits_per_dim(
     *,
     samples: int = 16,
     times: Times | None = None,
-    batch_size: int | None = None,
+    batch_size: int = 256,
     per_datapoint: bool = False,
     observed: Observed | None = None,
     missing: Tensor | None = None,
@@ -75,10 +77,16 @@ def bits_per_dim(
     A datapoint's dimensions are the sites that have a loss: neither observed nor missing. The estimate is the mean over
     the datapoints, each counting the same; its standard error is of that mean, with the datapoints taken as drawn from
     their law, noise and times included. With ``per_datapoint`` there is one number a datapoint, with the standard error
-    of noise and times alone, from differences of neighbouring times, so rather too large than too small.
+    of noise and times alone, from differences between pairs of neighbouring times: on average rather too large than too
+    small. One datapoint's error is itself an estimate, and a rough one where few draws hold most of the loss.
 
-    ``batch_size`` is how many states the network sees at once; all of them if absent. The network is put into its
-    evaluation mode meanwhile.
+    With ``missing`` sites it bounds -log2 p(the known sites) for a chain of the known sites alone, whose rates are
+    those of the model averaged over draws of the prior at the missing ones. This is not the marginal of the model's law
+    of all sites, unless the network has learned that such draws say nothing.
+
+    ``batch_size`` is how many draws of noise are looked at together; the network sees two states of each, at the drawn
+    time and at the earliest. A ``condition`` that is as long as the data has a row for each datapoint; any other goes
+    to the network as it is. The network is put into its evaluation mode meanwhile.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import LogLinear, RankOne
@@ -92,14 +100,21 @@ def bits_per_dim(
     samples = _check.integer("samples", samples, least=1)
     times = UniformTimes() if times is None else times
     objective = CompleteElbo(reconstruction=True, times=times)
-    if not isinstance(data, Tensor) or data.ndim < 1 or len(data) == 0:
-        raise ValueError("data must be an int64 tensor (n, *shape) with n >= 1")
+    reverse_process(reverse, "bits_per_dim")
+    check_kinds(observed, condition, generator)
+    if not isinstance(data, Tensor) or data.dtype != torch.int64:
+        given = data.dtype if isinstance(data, Tensor) else type(data).__name__
+        raise TypeError(f"data must be an int64 tensor (n, *shape), got {given}")
+    if data.ndim < 1 or data.numel() == 0:
+        raise ValueError(f"data must be an int64 tensor (n, *shape) with n >= 1, got shape {tuple(data.shape)}")
+    missing = check_missing(missing, data, name="data")
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
         number = int((scored == 0).nonzero()[0, 0])
         raise ValueError(f"datapoint {number} has no dimension that is neither observed nor missing: leave it out")
     n = len(data)
-    size = n * samples if batch_size is None else _check.integer("batch_size", batch_size, least=1)
+    size = _check.integer("batch_size", batch_size, least=1)
+    by_row = condition is not None and has_rows(condition, n)
     places = _draw.uniforms((n, samples), torch.device("cpu"), generator)
     t, weight = (value.reshape(-1) for value in times.at((torch.arange(samples) + places) / samples))
     rows = torch.arange(n * samples).split(size)
@@ -107,20 +122,27 @@ def bits_per_dim(
     with evaluating(reverse), reporting(progress, len(rows), "bits/dim") as advance:
         for row in rows:
             pick = (row // samples).to(data.device)
-            loss = objective(
+            draw = Draw(
                 reverse,
                 data[pick],
+                times,
+                objective.needs,
                 t=t[row],
                 observed=None if observed is None else Observed(observed.mask[pick], observed.values[pick]),
-                missing=None if missing is None else missing.expand(data.shape)[pick],
-                condition=_rows(condition, pick, n),
+                missing=None if missing is None else missing[pick],
+                condition=condition[pick.to(condition.device)] if condition is not None and by_row else condition,
+                rows=by_row,
                 generator=generator,
             )
+            loss = objective.evaluate(draw)
             # A time that is given has no weight of its own.
             exact = {name: term.to("cpu", torch.float64) for name, term in loss.terms.items()}
             parts.append(exact["prior"] + weight[row] * exact["path"] + exact["reconstruction"])
             advance()
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))
+    if bool(bits.isnan().any()):
+        number = int(bits.isnan().any(1).nonzero()[0, 0])
+        raise ValueError(f"the loss of datapoint {number} is nan: look at what the network answers to it")
     if not per_datapoint:
         if n == 1:
             return Estimate(float(bits.mean()), float(_neighbours_stderr(bits)), samples)
@@ -138,26 +160,22 @@ def _scored(data: Tensor, observed: Observed | None, missing: Tensor | None) -> 
             )
         out = out | observed.mask
     if missing is not None:
-        if missing.shape not in (data.shape, data.shape[1:]):
-            raise ValueError(f"missing must have the shape of data, {tuple(data.shape)}, got {tuple(missing.shape)}")
         out = out | missing
     return (~out).reshape(len(data), -1).sum(-1)
-
-
-def _rows(condition: Tensor | None, pick: Tensor, n: int) -> Tensor | None:
-    """The condition's rows for these datapoints; as it is if it has no row for each."""
-    if condition is None or condition.ndim == 0 or len(condition) != n:
-        return condition
-    return condition[pick.to(condition.device)]
 
 
 def _neighbours_stderr(values: Tensor) -> Tensor:
     """The standard error of the means of rows (n, k) that hold one draw from each of k strata.
 
-    Their spread is no guide, since strata differ; half the square of the difference of neighbours is nearly one.
+    Their spread as a whole is no guide, since strata differ. Neighbours are taken together in pairs, the last three if
+    k is odd: the variance within a group is on average at least the mean of those of its strata, and all strata count
+    the same.
     """
     k = values.shape[1]
     if k == 1:
         return torch.full_like(values[:, 0], math.inf)
-    squares = (values[:, 1:] - values[:, :-1]).square().mean(1) / 2
-    return (squares / k).sqrt()
+    paired = k - 3 * (k % 2)
+    total = (values[:, 1:paired:2] - values[:, 0:paired:2]).square().sum(1)  # twice the variances of pairs
+    if paired < k:
+        total = total + 3 * values[:, paired:].var(1)
+    return total.sqrt() / k

@@ -23,7 +23,7 @@ class DiscreteTimeElbo(Objective):
     with ``p(x_{k-1} | x) = sum_x0 q(x_{k-1} | x, x0) p(x0 | x)``, site by site (``ReverseProcess.step_probs``). The
     last term is that of k = 1. ``terms="random"`` takes one k a sample, times K; ``terms="all"`` takes every k, one
     after another, with K passes. D3PM's hybrid loss is ``DiscreteTimeElbo(steps=1000) + 0.001 * CrossEntropy()``, at
-    the same k. Where ``t`` is given it must be on the grid.
+    the same k. Where ``t`` is given it must be on the grid, and it can be given for one random k alone.
 
     As K grows this tends to ``CompleteElbo``; with one site and a denoiser that obeys Bayes' rule it does not depend on
     K at all.
@@ -38,6 +38,11 @@ class DiscreteTimeElbo(Objective):
 
     def evaluate(self, draw: Draw) -> Loss:
         if self.terms == "all":
+            if draw.given:
+                raise ValueError(
+                    f'terms="all" looks at all of the {self.steps} times, so that t cannot be given: leave t out, or '
+                    f"write DiscreteTimeElbo({self.steps}) for the term of one time"
+                )
             losses = [self._term(draw.again(k / self.steps)) for k in range(1, self.steps + 1)]
             steps, reconstruction = (torch.stack(parts).sum(0) for parts in zip(*losses, strict=True))
         else:

@@ -57,7 +57,7 @@ class Draw:
         self.scored = self._scored()
         self.given = t is not None
         if t is None:
-            self.t, self.weight = times.draw(len(x0), device=_exact_device(x0), generator=generator)
+            self.t, self.weight = times.draw(x0.shape[0], device=_exact_device(x0), generator=generator)
         else:
             self.t = _check.time(t, len(x0))
             self.weight = torch.ones_like(self.t)
@@ -134,7 +134,7 @@ class Draw:
         """The sum over the scored sites of each sample."""
         if self.observed is not None or self.missing is not None:
             values = values.masked_fill(~self.scored, 0.0)
-        return values.reshape(len(values), -1).sum(-1)
+        return values.flatten(1).sum(-1) if values.ndim > 1 else values
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
         """``values`` at the drawn times, weighted so that their mean is the mean over the times, times ``factor``."""

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tauleap._shapes import States, Time
 from tauleap.objective.draw import Draw, Pass
-from tauleap.objective.times import Times, UniformTimes
+from tauleap.objective.times import GridTimes, Times, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
@@ -52,11 +52,13 @@ class Objective(ABC):
 
     A concrete one says in ``needs`` what the network must be shown (see ``Draw``), in ``times`` at which times it
     looks, None for the times of whatever it is added to, and in ``evaluate`` what the loss is. ``needs`` is empty for
-    one that takes whatever pass there is.
+    one that takes whatever pass there is. One whose value is an integral over (eps, 1) sets ``integrates``, and is then
+    never evaluated at the times of a grid, over which the mean is another number.
     """
 
     needs: frozenset[Pass] = frozenset({"noised"})
     times: Times | None = None
+    integrates: bool = False
 
     @abstractmethod
     def evaluate(self, draw: Draw) -> Loss:
@@ -112,6 +114,11 @@ class Objective(ABC):
         return Sum([*_parts(self), *_parts(other)])
 
     @final
+    def __radd__(self, other: object) -> Objective:
+        """Lets ``sum`` add a list of them, which begins with 0."""
+        return self if isinstance(other, int) and other == 0 else NotImplemented
+
+    @final
     def __mul__(self, factor: float) -> Objective:
         if isinstance(factor, bool) or not isinstance(factor, Real):
             return NotImplemented
@@ -128,6 +135,10 @@ class Sum(Objective):
     def __init__(self, parts: list[tuple[float, Objective]]) -> None:
         self.parts = parts
         self.times = _common_times([part.times for _, part in parts])
+        self.integrates = any(part.integrates for _, part in parts)
+        for _, part in parts:
+            if part.integrates:
+                check_times(self.times, integral=part)
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -154,8 +165,15 @@ def _common_times(times: list[Times | None]) -> Times | None:
     return asked[0] if asked else None
 
 
-def check_times(times: object) -> Times | None:
-    """A law of times, or None."""
+def check_times(times: object, *, integral: Objective | None = None) -> Times | None:
+    """A law of times, or None; not a grid for an ``integral`` over time."""
     if times is not None and not isinstance(times, Times):
         raise TypeError(f"times must be a law of times such as UniformTimes(0.01), got {type(times).__name__}")
+    if isinstance(times, GridTimes) and integral is not None:
+        name = type(integral).__name__
+        raise ValueError(
+            f"{name} is an integral over all times in (eps, 1), and the mean over {times!r} is not that: write "
+            f"times=UniformTimes(eps) for {name}, or take DiscreteTimeElbo({times.steps}) alone (CrossEntropy may be "
+            f"added to it) for the bound of the process cut at {times.steps} times"
+        )
     return times

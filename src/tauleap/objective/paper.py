@@ -32,11 +32,13 @@ class PaperElbo(Objective):
     (all masked), the signal is 0.
     """
 
+    integrates = True
+
     def __init__(self, passes: Literal[1, 2], *, times: Times | None = None) -> None:
         if type(passes) is not int or passes not in (1, 2):
             raise ValueError(f"passes must be 2 (L_CT: x and x~) or 1 (L_eCT: x~ for both terms), got {passes!r}")
         self.passes = passes
-        self.times = check_times(times)
+        self.times = check_times(times, integral=self)
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -31,9 +31,7 @@ class Times(ABC):
         self.eps = _check.positive("eps", eps)
         if self.eps >= 1:
             raise ValueError(f"eps must be a time in (0, 1), the earliest that is looked at, got {eps!r}")
-        if not isinstance(stratified, bool):
-            raise TypeError(f"stratified must be True or False, got {stratified!r}")
-        self.stratified = stratified
+        self.stratified = _flag(stratified)
 
     def draw(
         self, batch: int, *, device: torch.device | None = None, generator: torch.Generator | None = None
@@ -87,7 +85,16 @@ class WeightedTimes(Times):
 
     def __init__(self, weights: Sequence[float], eps: float = 0.01, *, stratified: bool = True) -> None:
         super().__init__(eps, stratified)
-        values = [float(w) if isinstance(w, Real) and not isinstance(w, bool) else math.nan for w in weights]
+        if isinstance(weights, Tensor) or not isinstance(weights, Sequence) or isinstance(weights, str):
+            hint = ": write weights.tolist()" if isinstance(weights, Tensor) else ""
+            raise TypeError(
+                f"weights must be a list of numbers > 0, one for each part of (eps, 1), got "
+                f"{type(weights).__name__}{hint}"
+            )
+        for w in weights:
+            if isinstance(w, bool) or not isinstance(w, Real):
+                raise TypeError(f"weights must be a list of plain numbers, got one of type {type(w).__name__} in it")
+        values = [float(w) for w in weights]
         if not values or not all(math.isfinite(w) and w > 0 for w in values):
             raise ValueError(
                 f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
@@ -105,9 +112,8 @@ class WeightedTimes(Times):
         return t.clamp(max=1.0), 1 / (len(probs) * probs[part])
 
     def __repr__(self) -> str:
-        return (
-            f"WeightedTimes({len(self.weights)} parts, {self.eps:g}{'' if self.stratified else ', stratified=False'})"
-        )
+        weights = ", ".join(f"{weight:.6g}" for weight in self.weights)
+        return f"WeightedTimes([{weights}], {self.eps:g}{'' if self.stratified else ', stratified=False'})"
 
 
 class GridTimes(Times):
@@ -120,14 +126,20 @@ class GridTimes(Times):
     def __init__(self, steps: int, *, stratified: bool = True) -> None:
         self.steps = _check.integer("steps", steps, least=1)
         self.eps = 1 / self.steps
-        self.stratified = stratified
+        self.stratified = _flag(stratified)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         number = (places * self.steps).floor().clamp(max=self.steps - 1) + 1
         return number / self.steps, torch.ones_like(places)
 
     def __repr__(self) -> str:
-        return f"GridTimes({self.steps})"
+        return f"GridTimes({self.steps}{'' if self.stratified else ', stratified=False'})"
+
+
+def _flag(stratified: object) -> bool:
+    if not isinstance(stratified, bool):
+        raise TypeError(f"stratified must be True or False, got {stratified!r}")
+    return stratified
 
 
 def fitted_times(
@@ -143,11 +155,17 @@ def fitted_times(
     (0.77..., 0.22...)
     """
     parts = _check.integer("parts", parts, least=1)
+    for name, value in (("t", t), ("loss", loss)):
+        if not isinstance(value, Tensor) or not value.is_floating_point():
+            given = value.dtype if isinstance(value, Tensor) else type(value).__name__
+            raise TypeError(f"{name} must be a floating-point tensor (n,), got {given}")
     if t.ndim != 1 or t.shape != loss.shape:
         raise ValueError(f"t and loss must be (n,) both, got {tuple(t.shape)} and {tuple(loss.shape)}")
     if not 0 <= even <= 1:
         raise ValueError(f"even must be a share in [0, 1], got {even!r}")
     eps = UniformTimes(eps).eps
+    if not bool(((t >= eps - 1e-6) & (t <= 1)).all()):  # nan is neither; float32 may have rounded eps down
+        raise ValueError(f"t must lie in (eps, 1) = ({eps:g}, 1), got values from {float(t.min())} to {float(t.max())}")
     part = ((t.detach().double() - eps) / (1 - eps) * parts).floor().clamp(0, parts - 1).long()
     squares = torch.zeros(parts, dtype=torch.float64, device=t.device)
     counts = torch.zeros_like(squares).index_add_(0, part, torch.ones_like(t, dtype=torch.float64))
