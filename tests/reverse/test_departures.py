@@ -73,6 +73,19 @@ def test_many_draws_of_jumps_that_go_far(monkeypatch: pytest.MonkeyPatch) -> Non
     assert sum(taken) > 1000, "few draws went far"
 
 
+def test_steps_and_rates_that_meet_at_one_time() -> None:
+    """A kernel is kept and met again: by a step from elsewhere, by rates, by a step of no length."""
+    reverse, x = case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=1)
+    many, logits = x.repeat(3000, 1), reverse.denoiser.logits  # pyright: ignore[reportAttributeAccessIssue]
+    posterior, generator = Posterior(logits.repeat(3000, 1, 1)), torch.Generator().manual_seed(0)
+    for t, s in ((0.06, 0.02), (0.03, 0.02)):
+        drawn = reverse.draw_step(many, t, s, posterior=posterior, generator=generator)
+        probs = reverse.step_probs(x, t, s).double().reshape(-1, SIZE)
+        assert_drawn_from(count(drawn.reshape(3000, -1), SIZE), probs / probs.sum(-1, keepdim=True), LEVEL)
+    check_law(reverse, x, 0.02, draws=3000)
+    assert torch.equal(reverse.draw_step(many, 0.02, 0.02, posterior=posterior, generator=generator), many)
+
+
 @pytest.mark.parametrize("t", [0.02, 0.3, 1.0])
 def test_few_draws_and_states_that_blocks_do_not_fit(t: float) -> None:
     check_law(*case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=1), t, draws=600)
@@ -169,3 +182,18 @@ def test_a_step_is_drawn_from_its_probabilities(process: ForwardProcess, t: floa
         assert torch.equal(counts[~moving] > 0, probs[~moving] > 0.5)
         if bool(moving.any()):
             assert_drawn_from(counts[moving], probs[moving], LEVEL)
+
+
+def test_a_step_with_a_posterior_that_is_given() -> None:
+    """It counts over the data states alone, as in ``step_probs``, and is looked at."""
+    process = Absorbing(4, LogLinear())
+    logits = torch.tensor([0.0, 1.0, 2.0, 5.0]).expand(20_000, 1, 4)  # much on the mask, which data never is
+    reverse, x = ReverseProcess(process, GivenLogits(logits)), torch.full((20_000, 1), 3)
+    posterior = Posterior(logits)
+    probs = reverse.step_probs(x[:1], 0.9, 0.1, posterior=Posterior(logits[:1])).double().reshape(1, 4)
+    drawn = reverse.draw_step(x, 0.9, 0.1, posterior=posterior, generator=torch.Generator().manual_seed(0))
+    assert_drawn_from(count(drawn, 4), probs / probs.sum(), LEVEL)
+    with pytest.raises(TypeError, match="must be a Posterior"):
+        reverse.draw_step(x, 0.9, 0.1, posterior=logits)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="logits of shape"):
+        reverse.draw_step(x, 0.9, 0.1, posterior=Posterior(logits[:3]))

@@ -40,12 +40,13 @@ class DenseReversal(Reversal):
         return DenseMixture(self.x, self.kernel, earlier, between, torch.ones((), dtype=torch.float64))
 
     def departures(self, posterior: Posterior) -> Departures:
-        return DenseDepartures(self.x, posterior, self.kernel, self.kernel, self.jump_rates, self.beta)
+        return DenseDepartures(self.x, posterior, self.kernel, self.kernel, self.jump_rates, self.beta, self.kernel)
 
     def step_departures(self, earlier: Kernel, between: Kernel, posterior: Posterior) -> Departures:
         earlier, between = _dense(earlier), _dense(between)
         away = DenseKernel(between.matrix - torch.diag_embed(between.matrix.diagonal(dim1=-2, dim2=-1)))
-        return DenseDepartures(self.x, posterior, self.kernel, earlier, away, torch.ones((), dtype=torch.float64))
+        one = torch.ones((), dtype=torch.float64)
+        return DenseDepartures(self.x, posterior, self.kernel, earlier, away, one, away)
 
 
 def _dense(kernel: Kernel) -> DenseKernel:

@@ -46,7 +46,9 @@ class DenseDepartures(Departures):
     """Weights ``scale into(v, x) sum_x0 p(x0) onward(v | x0) / over(x | x0)`` for v != x, where into(x, x) is 0.
 
     For reverse rates ``over`` and ``onward`` are the kernel from 0 to t and ``into`` the jump rates; for a step to s,
-    ``onward`` leads from 0 to s and ``into`` from s to t. ``scale`` is float64, () or (batch,).
+    ``onward`` leads from 0 to s and ``into`` from s to t. ``scale`` is float64, () or (batch,). Tables that follow from
+    several of them are kept with ``keeper``, which must be met in this combination alone: q_t for rates, but what leads
+    from s to t for a step, as other steps lead to s too.
     """
 
     def __init__(
@@ -57,8 +59,9 @@ class DenseDepartures(Departures):
         onward: DenseKernel,
         into: DenseKernel,
         scale: Tensor,
+        keeper: DenseKernel,
     ) -> None:
-        self.x, self.posterior, self.scale = x, posterior, scale
+        self.x, self.posterior, self.scale, self.keeper = x, posterior, scale, keeper
         self.over, self.onward, self.into = over, onward, into
         self.size = over.matrix.shape[-1]
 
@@ -123,7 +126,7 @@ class DenseDepartures(Departures):
                 weights.masked_fill_(away == 0, -torch.inf)  # not possible, and so not to be measured against
             weights.sub_(weights.amax(-1, keepdim=True)).exp_().mul_(away)
             x0[part] = block.mul_(BLOCK).add_(_draw.categorical(weights, generator))
-        return Onward(self.onward, self.into).draw(x, x0, generator)
+        return Onward(self.onward, self.into, self._totals()).draw(x, x0, generator)
 
     def _by_rejection(self, chosen: Tensor, extremes: _Extremes, generator: torch.Generator | None) -> Tensor:
         x = self.x.reshape(-1).index_select(0, chosen)
@@ -165,13 +168,13 @@ class DenseDepartures(Departures):
     def _in_blocks(self) -> bool:
         return self.over.matrix.ndim == 2 and self.size % BLOCK == 0 and 4 * BLOCK <= self.size <= _LARGEST
 
+    def _totals(self) -> Tensor:
+        """sum_v onward(v | x0) into(v, x) at [x0, x]."""
+        return self.keeper.table("totals", torch.float64, lambda: self.onward.matrix @ self.into.matrix)
+
     def _exit_table(self, dtype: torch.dtype) -> Tensor:
         """exit[x, x0]: what leads away in all if x0 were known."""
-
-        def make() -> Tensor:
-            return (self.onward.matrix @ self.into.matrix).mT * inverse_table(self.over, torch.float64)
-
-        return (self.over if self.over is self.onward else self.into).table("exit", dtype, make)
+        return self.keeper.table("exit", dtype, lambda: self._totals().mT * inverse_table(self.over, torch.float64))
 
 
 class _Extremes:

@@ -25,24 +25,27 @@ _AROUND = 5  # blocks
 
 
 class Onward:
-    """For one kernel (S, S) and the rates of jumps between its states, where S is a multiple of 16."""
+    """For one kernel q and one table R_b, both (S, S) with S a multiple of 16, and the sums of all weights.
 
-    def __init__(self, kernel: DenseKernel, jump_rates: DenseKernel) -> None:
+    ``totals`` are sum_v R_b(v, x) q(v | x0) at [x0, x].
+    """
+
+    def __init__(self, kernel: DenseKernel, into: DenseKernel, totals: Tensor) -> None:
         self.kernel, self.size = kernel.matrix, kernel.matrix.shape[-1]
-        self.into = jump_rates.table("columns", torch.float64, lambda: jump_rates.matrix.mT)  # [x, v]
-        reach = int(jump_rates.table("reach", torch.int64, lambda: _reach(self.into)))
-        cdf = jump_rates.table("near and far", torch.float64, lambda: _near_and_far(self.into, reach))
-        begin = jump_rates.table("where to begin", torch.int64, lambda: InverseCdf.where_to_begin(cdf))
+        self.into = into.table("columns", torch.float64, lambda: into.matrix.mT)  # [x, v]
+        reach = int(into.table("reach", torch.int64, lambda: _reach(self.into)))
+        cdf = into.table("near and far", torch.float64, lambda: _near_and_far(self.into, reach))
+        begin = into.table("where to begin", torch.int64, lambda: InverseCdf.where_to_begin(cdf))
         self.proposals = InverseCdf(cdf, begin)
         near, far = self.proposals.total.view(2, -1)
         self.largest = self.kernel.amax(1)
         self.within = torch.nn.functional.max_pool1d(self.kernel[:, None], 2 * reach + 1, 1, reach)[:, 0]  # [x0, x]
         self.near = near * self.within
         self.proposed = torch.addcmul(self.near, self.largest[:, None], far)
-        self.true = kernel.table("sum of jumps", torch.float64, lambda: kernel.matrix @ jump_rates.matrix)  # [x0, x]
+        self.totals = totals
         self.around = min(_AROUND, self.size // BLOCK)
         self.first = _first_block(self.size, self.around).to(self.kernel.device)
-        self.into_around = jump_rates.table("around", torch.float64, self._into_around)  # [x, v of the blocks]
+        self.into_around = into.table("around", torch.float64, self._into_around)  # [x, v of the blocks]
         self.belongs = block_indicator(self.around * BLOCK, self.kernel)
 
     def _into_around(self) -> Tensor:
@@ -52,7 +55,7 @@ class Onward:
     def draw(self, x: Tensor, x0: Tensor, generator: torch.Generator | None) -> Tensor:
         pair, out = x0 * self.size + x, torch.empty_like(x)
         proposed = _at(self.proposed, pair)
-        often = _at(self.true, pair) > _SELDOM * proposed
+        often = _at(self.totals, pair) > _SELDOM * proposed
         left, rest = often.nonzero().squeeze(-1), (~often).nonzero().squeeze(-1)
         while len(left) > _FEW:
             kept, v = self._propose(x[left], x0[left], pair[left], proposed[left], generator)
@@ -80,7 +83,7 @@ class Onward:
         weights = self.kernel.view(-1, BLOCK).index_select(0, blocks.view(-1)).view(len(x), -1)
         weights.mul_(self.into_around.index_select(0, x))
         sums = (weights @ self.belongs).cumsum(-1)
-        target = _draw.uniforms(x.shape, x.device, generator).mul_(_at(self.true, pair))
+        target = _draw.uniforms(x.shape, x.device, generator).mul_(_at(self.totals, pair))
         block = (sums <= target[:, None]).sum(-1)
         near, far = ((block < self.around) == side for side in (True, False))
         out = torch.empty_like(x)

@@ -223,7 +223,7 @@ class ReverseProcess(nn.Module):
         x = self._enter(x, t, observed)
         _check.time(s, x.shape[0], name="s")
         earlier, between = self.process.kernel(s), self.process.kernel(t, s)
-        posterior = posterior or self._guess(x, t, observed, condition)
+        posterior = self._told(posterior, x, t, observed, condition)
         away: Departures = _reversal(self.process, x, t).step_departures(earlier, between, posterior)
         if observed is not None:
             away = Free(away, observed)
