@@ -26,7 +26,7 @@ def compare(mixture: DenseMixture, logits: Tensor, x0: States, wanted: Wanted) -
     """The divergence, or the total and the signal, of every site."""
     rows = logits.reshape(-1, logits.shape[-1])
     x, true = mixture.x.reshape(-1), x0.reshape(-1)
-    sites = x0[:1].numel()
+    sites = x0.shape[1:].numel()
     cost = rows.new_empty(len(rows))
     total, signal = (None, None) if wanted.divergence else (rows.new_empty(len(rows)), rows.new_empty(len(rows)))
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if wanted.gradient else None
@@ -67,7 +67,7 @@ class _Splitting:
 
     def __init__(self, mixture: DenseMixture, logits: Tensor) -> None:
         self.mixture, self.logits = mixture, logits
-        self.sites = logits[0, ..., 0].numel()
+        self.sites = logits.shape[1:-1].numel()
 
     def parts(self) -> Iterator[tuple[_Tables, slice]]:
         rows = self.logits.reshape(-1, self.logits.shape[-1])
@@ -107,11 +107,11 @@ class _Splitting:
         mixture, device = self.mixture, self.logits.device
         rows = slice(chosen.start * self.sites, chosen.stop * self.sites)
         inverse = self._inverse[rows]
-        onward = mixture.onward.matrix[chosen].to(device)
+        onward = mixture.onward.matrix[chosen]
         into = _into_table(mixture.into, torch.float64)
         into = (into[chosen] if into.ndim == 3 else into).to(device)
         extremes = [(kernel.smallest, kernel.has_zeros) for kernel in (mixture.over, mixture.onward)]
-        return _Tables(inverse, onward, into, _nearly_zero(extremes), gathered=True)
+        return _Tables(inverse, onward.to(device), into, _nearly_zero(extremes), gathered=True)
 
     @cached_property
     def _inverse(self) -> Tensor:
@@ -208,8 +208,8 @@ class _Rows:
     def _take(self, table: Tensor, states: Tensor, rows: Tensor | None = None) -> Tensor:
         """Row ``states[i]`` of the table, of the sample of row i (or ``rows[i]``) where every sample has its own."""
         if table.ndim == 3:
-            rows = torch.arange(len(states), device=states.device) if rows is None else rows
-            states = states + rows // self.sites * table.shape[1]
+            rows = torch.arange(states.shape[0], device=states.device) if rows is None else rows
+            states = torch.add(states, rows // self.sites, alpha=table.shape[1])
         return table.reshape(-1, table.shape[-1]).index_select(0, states)
 
     def _product(self, rows: Tensor, matrix: Tensor) -> Tensor:

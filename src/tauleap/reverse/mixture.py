@@ -94,8 +94,9 @@ class Mixture(ABC):
 def blocks(rows: Tensor, entries: int) -> Iterator[slice]:
     """``rows`` (n, ...) in blocks of about so many entries, all nearly of a size; but all at once unless on a CPU."""
     count = -(-rows.numel() // entries) if rows.device.type == "cpu" else 1
-    size = -(-len(rows) // max(1, min(len(rows), count)))
-    return (slice(start, min(start + size, len(rows))) for start in range(0, len(rows), max(1, size)))
+    length = rows.shape[0]
+    size = -(-length // max(1, min(length, count)))
+    return (slice(start, min(start + size, length)) for start in range(0, length, max(1, size)))
 
 
 class _WithGradient(torch.autograd.Function):

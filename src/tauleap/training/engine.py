@@ -7,7 +7,7 @@ ranks and pieces gives the gradient that one process gives with the whole batch.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -103,10 +103,13 @@ class Engine:
         values: dict[str, Tensor] = {}
         for part, generator in zip(self._parts, self._generators, strict=True):
             index = self._order.take(n * self.settings.batch_size + part * self._size, self._size)
-            batch = self.batch(self.data, index, generator.manual_seed(seed_of(seed, "prepare", n)))
-            batch = self._masked(batch, generator.manual_seed(seed_of(seed, "masks", n)))
+            if self.recipe.prepare is not None:
+                generator.manual_seed(seed_of(seed, "prepare", n))
+            batch = self.batch(self.data, index, generator)
+            batch = self._masked(batch, generator, n)
             generator.manual_seed(seed_of(seed, "noise", n))
-            with self.fabric.no_backward_sync(self.network, enabled=part != self._parts[-1]):
+            more = part != self._parts[-1]
+            with self.fabric.no_backward_sync(self.network) if more and not self._alone else nullcontext():
                 loss = self.recipe.objective(
                     self.model.reverse,
                     batch.x0,
@@ -180,10 +183,11 @@ class Engine:
         batch = Batch(data.rows(index).to(self.fabric.device), missing=missing, condition=condition)
         return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
 
-    def _masked(self, batch: Batch, generator: torch.Generator) -> Batch:
-        """With the sites given that the recipe's masking draws, beside those that are given already."""
+    def _masked(self, batch: Batch, generator: torch.Generator, n: int) -> Batch:
+        """With the sites given that the recipe's masking draws at step n, beside those that are given already."""
         if self.recipe.masking is None:
             return batch
+        generator.manual_seed(seed_of(self.settings.seed, "masks", n))
         given = None if batch.observed is None else batch.observed.mask
         closed = batch.missing if given is None else given if batch.missing is None else given | batch.missing
         mask = self.recipe.masking.draw(batch.x0, closed=closed, generator=generator)
