@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import os
 import tempfile
@@ -15,7 +16,7 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from tauleap import _check
+from tauleap import _check, _files
 from tauleap.choose import Choice, choose, column_marginals
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
@@ -32,7 +33,7 @@ from tauleap.training import RandomMasks, Recipe, Run, train
 _MINUTES = 3.0
 _MASKING = RandomMasks()
 _MOST_HELD_OUT = 10_000
-_TIMES = 8
+_TIMES, _LOOKS = 8, 8
 
 
 def fit(
@@ -51,6 +52,7 @@ def fit(
     out: str | os.PathLike[str] | None = None,
     accelerator: str = "auto",
     progress: bool = True,
+    started: float | None = None,
 ) -> Model:
     """A model of ``data``: noise, network and sizes are chosen to suit it, trained, and measured on rows held out.
 
@@ -76,11 +78,13 @@ def fit(
         num_states: S, where it is larger than what an array shows.
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
         out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent. Ctrl-C ends
-            training, not the call: the model is measured and returned as it is.
+            training, not the call: the model is measured and returned as it is. The model is that of the checkpoint
+            which did best on held-out rows, and ``latest`` in the folder points to it.
         accelerator: "cpu", "cuda", "mps", or "auto" for the best there is.
         progress: print the choice, the progress and the result.
+        started: ``time.monotonic()`` when the minutes began, if that was before this call.
     """
-    began = time.monotonic()
+    began = time.monotonic() if started is None else started
     if minutes is None and steps is None:
         minutes = _MINUTES
     seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
@@ -111,9 +115,10 @@ def fit(
         folder = Path(temporary if out is None else out)
         left = for_training - (time.monotonic() - began)
         limit = None if math.isinf(left) else max(left, 0.1) / 60
-        run = Run(folder, minutes=limit, accelerator=accelerator, tensorboard=False)
+        run = Run(folder, minutes=limit, accelerator=accelerator, tensorboard=False, keep=_LOOKS + 2)
         result = train(recipe, run, console=console)
-        model = load(result.checkpoint)
+        best = _best(folder, result.checkpoint)
+        model = load(best)
         found = _measured(model, held_out, seed, began + seconds)
         alone = _independent(column_marginals(rows), held_out)
         model.about = {
@@ -121,7 +126,8 @@ def fit(
             "choice": list(choice.reasons),
             "rows": len(rows),
             "missing": 0 if rows.missing is None else int(rows.missing.sum()),
-            "step": result.step,
+            "step": int(best.name.rpartition("-")[2]),
+            "steps_trained": result.step,
             "stopped": result.stopped,
             "seed": seed,
             "weights": sum(p.numel() for p in model.reverse.parameters()),
@@ -131,9 +137,10 @@ def fit(
             "seconds": time.monotonic() - began,
         }
         if out is not None and result.first:
-            write_report(folder, result.checkpoint, model.about)
+            _files.point(folder / "latest", best.name)
+            write_report(folder, best, model.about)
     console.print(
-        f"{found} bits/dim on held-out rows after {result.step} steps; every site by itself: {alone}",
+        f"{found} bits/dim on held-out rows after {model.about['step']} steps; every site by itself: {alone}",
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -220,11 +227,29 @@ def _with_steps(recipe: Recipe, steps: int) -> Any:
     return replace(
         recipe.settings,
         steps=steps,
-        checkpoint_every=max(50, steps // 4),
+        checkpoint_every=max(100, steps // _LOOKS),
         log_every=max(1, min(100, steps // 20)),
-        validate_every=max(100, steps // 5),
+        validate_every=max(100, steps // _LOOKS),
         validation_rows=4 * recipe.settings.batch_size,
     )
+
+
+def _best(folder: Path, last: Path) -> Path:
+    """The checkpoint that did best on held-out rows: the last, unless the bits/dim have risen since an earlier one.
+
+    Small data is learnt by heart when there is time for it.
+    """
+    try:
+        with (folder / "validation.csv").open(newline="", encoding="utf-8") as file:
+            looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(file)}
+    except OSError:
+        return last
+    kept = {step: folder / f"step-{step:08d}" for step in looks}
+    kept = {step: path for step, path in kept.items() if path.is_dir()}
+    if not kept:
+        return last
+    best = min(kept, key=lambda step: looks[step])
+    return last if best == max(kept) else kept[best]
 
 
 def _for_measuring(seconds: float) -> float:

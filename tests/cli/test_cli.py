@@ -1,5 +1,6 @@
 """The command line: what it prints, what it returns, and how fast it answers."""
 
+import json
 import os
 import subprocess
 import sysconfig
@@ -119,6 +120,13 @@ def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (times[0], times[-1]) == (0.0, 1.0)
     assert list(distances) == sorted(distances, reverse=True)
     assert 0 <= distances[-1] < distances[0] / 5
+
+
+def test_demo_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["demo", "--out", str(tmp_path / "out"), "--points", "20", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert all(Path(file).is_file() for file in facts["files"])
+    assert len(facts["times"]) == len(facts["distances"])
 
 
 def test_demo_is_the_same_for_the_same_seed(tmp_path: Path) -> None:

@@ -80,6 +80,7 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     assert "every site by itself" in said
     assert f"samples: {out / 'samples' / 'samples.csv'}" in said
     assert f"next: tauleap sample '{out}' -n 1000" in said
+    assert f"next: tauleap complete '{out}' {data}" in said
     table = rows(out / "samples" / "samples.csv")
     assert table[0] == ["one", "two", "three"]
     assert len(table) == 65
@@ -180,6 +181,26 @@ def test_a_real_process_is_stopped_and_goes_on(number: signal.Signals, run_of: R
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)
     assert done.returncode == 0, done.stderr
     assert len(rows(out / "samples.csv")) == 401
+
+
+def test_training_is_stopped_and_goes_on(run_of: Runs, tmp_path: Path) -> None:
+    _, data = run_of("table")
+    out = tmp_path / "run"
+    command = [str(SCRIPT), "train", str(data), "--out", str(out), "--minutes", "20"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+    until = time.monotonic() + 100
+    # The log is written while it trains.
+    while not (out / "train.csv").exists() and process.poll() is None and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    said, error = process.communicate(timeout=100)
+    assert process.returncode == 143, error
+    assert "Traceback" not in error
+    assert f"SIGTERM: {out}" in said
+    assert f"to go on: tauleap train {data} --out {out} --minutes 20" in said
+    assert tl.load(out).shape == (3,)
+    assert not (out / "samples").exists()
 
 
 def test_empty_cells_are_filled_and_the_others_kept(

@@ -1,5 +1,6 @@
 """``tauleap train``: its flags, its words, and how it leaves."""
 
+import json
 import os
 import signal
 import subprocess
@@ -49,6 +50,10 @@ def test_a_run_that_is_made_goes_on_and_is_refused(tmp_path: Path, capsys: pytes
 
     assert cli.main(["train", "toy", "--out", str(out), "--steps", "4"]) == 0
     assert "step 3 of 4" in capsys.readouterr().out
+
+    assert cli.main(["train", "toy", "--out", str(out), "--steps", "4", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts == {"run": str(out), "step": 4, "stopped": "finished", "checkpoint": str(out / "step-00000004")}
 
     assert cli.main(["train", "toy", "--out", str(out), "--steps", "5", "--lr", "0.5", "--batch-size", "16"]) == 2
     told = capsys.readouterr().err

@@ -16,6 +16,8 @@ class Demo:
     """How many points move in the GIF."""
     seed: int = 0
     """Seed of the points: the same seed gives the same GIF."""
+    json: bool = False
+    """Print one object for scripts instead of text."""
 
     def run(self) -> None:
         """Draws the pictures, prints the table and where the files are."""
@@ -27,4 +29,4 @@ class Demo:
 
         from tauleap.cli.dissolve import dissolve
 
-        dissolve(self.out, points=self.points, seed=self.seed)
+        dissolve(self.out, points=self.points, seed=self.seed, as_json=self.json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -21,7 +22,7 @@ _TIMES = (0.0, 0.05, 0.15, 0.3, 0.6, 1.0)
 _FRAMES = 49
 
 
-def dissolve(out: Path, *, points: int, seed: int) -> None:
+def dissolve(out: Path, *, points: int, seed: int, as_json: bool = False) -> None:
     """Writes ``laws.png`` and ``points.gif`` into the folder ``out`` and prints how far each law is from noise."""
     # The settings of the toy experiment of Campbell et al.
     process = Gaussian(32, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
@@ -34,6 +35,10 @@ def dissolve(out: Path, *, points: int, seed: int) -> None:
     png = plots.save_png(plots.draw_laws(laws, [f"t = {t:g}" for t in _TIMES]), out / "laws.png")
     gif = plots.save_gif(film(process, start, generator), out / "points.gif")
 
+    if as_json:
+        facts = {"files": [str(png), str(gif)], "times": list(_TIMES), "distances": distances.tolist()}
+        print(json.dumps(facts))
+        return
     table = Table("t", "TV(q_t, stationary law)", title="A tau dissolves into noise")
     for t, distance in zip(_TIMES, distances.tolist(), strict=True):
         table.add_row(f"{t:g}", f"{distance:.4f}")

@@ -8,15 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from tauleap import _files
 from tauleap.cli.runs import part_seed
-from tauleap.data import Form, Opened
+from tauleap.data import Opened
 from tauleap.data.table import TableForm
 from tauleap.fitting import fit
 from tauleap.pretrained import Model
 
 MINUTES = 3.0
-_SAMPLES, _STEPS = 64, 100
+_SAMPLES = (4, 12, 48)  # drawn one lot after the other, as far as the time goes
+_STEPS = 100
 
 
 @dataclass(frozen=True)
@@ -43,14 +47,12 @@ def train_on(
     """Fits a model in the folder ``out`` and writes samples there; ``minutes`` since ``began`` are for all of it."""
     if minutes is None and steps is None:
         minutes = MINUTES
-    left = None
-    if minutes is not None:
-        # A part is kept for the samples at the end.
-        left = 60 * minutes - (time.monotonic() - began) - (1.0 + min(0.1 * 60 * minutes, 60.0))
-        left = max(left, 0.3 * 60 * minutes)
     model = fit(
         opened,
-        minutes=None if left is None else left / 60,
+        # What is kept for the samples depends on nothing else: the choice of a network depends on the minutes, and the
+        # same command must make the same choice to go on.
+        minutes=None if minutes is None else minutes - min(0.1 * minutes, 1.0),
+        started=began,
         steps=steps,
         seed=seed,
         out=out,
@@ -60,10 +62,7 @@ def train_on(
     stopped = str(model.about.get("stopped", "finished"))
     if stopped.startswith("SIG"):
         return Trained(model, [], "", stopped)
-    number, chain = _SAMPLES, _STEPS
-    if minutes is not None:
-        number, chain = _affordable(model, 60 * minutes - (time.monotonic() - began))
-    x = model.sample(number, steps=chain, seed=part_seed(seed, 0), states=True)
+    x = _samples(model, seed, None if minutes is None else began + 60 * minutes)
     folder = out / "samples"
     if folder.exists():
         _files.remove(folder)
@@ -77,18 +76,20 @@ def train_on(
     )
 
 
-def next_commands(out: Path, form: Form, given: Path) -> list[str]:
+def next_commands(out: Path, opened: Opened, given: Path) -> list[str]:
     """What a user would want next."""
-    name = shlex.quote(str(out))
-    if isinstance(form, TableForm):
+    name, form = shlex.quote(str(out)), opened.form
+    if isinstance(form, TableForm) and opened.dataset.missing is not None:
         what, why = shlex.quote(str(given)), "fills in its empty cells"
+    elif isinstance(form, TableForm):
+        what = shlex.join([str(given), "--observed", form.columns[0]])
+        why = "draws the other columns, given this one"
     else:
-        what, why = (
-            "FILE",
-            {"text": "writes on", "midi": "plays on", "images": "fills in what is transparent"}.get(
-                form.kind, "--observed 0:4 fills in the other sites"
-            ),
-        )
+        what, why = {
+            "text": ("FILE", "writes a text on"),
+            "midi": ("FILE", "plays a melody on"),
+            "images": ("FILE", "fills in what is transparent"),
+        }.get(form.kind, ("FILE --observed 0", "fills in all sites but the first"))
     return [f"tauleap sample {name} -n 1000", f"tauleap complete {name} {what}  # {why}"]
 
 
@@ -97,14 +98,29 @@ def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
     return {"run": str(out), "samples": [str(path) for path in trained.files]} | trained.model.about
 
 
-def _affordable(model: Model, seconds: float) -> tuple[int, int]:
-    """How many samples by how many steps fit into the time that is left, by what two steps of one sample take."""
-    began = start = time.monotonic()
-    for _ in range(2):  # the first time there is more to do
+def _samples(model: Model, seed: int, deadline: float | None) -> Tensor:
+    """64 samples, or as many as there is time for, and one at least."""
+
+    def draw(rows: int, steps: int, first: int) -> tuple[Tensor, float]:
         start = time.monotonic()
-        model.sample(1, steps=2, seed=0, states=True)
-    now = time.monotonic()
-    steps_of_one = 0.7 * max(seconds - (now - began), 1.0) / ((now - start) / 2)
-    if steps_of_one >= _STEPS:
-        return min(_SAMPLES, int(steps_of_one / _STEPS)), _STEPS
-    return 1, max(2, int(steps_of_one))
+        x = model.sample(rows, steps=steps, seed=part_seed(seed, first), states=True)
+        return x, time.monotonic() - start
+
+    if deadline is None:
+        return draw(sum(_SAMPLES), _STEPS, 0)[0]
+    draw(1, 2, 0)  # the first time there is more to do
+    _, took = draw(1, 2, 0)
+    affordable = int((deadline - time.monotonic()) / (took / 2))
+    if affordable < _SAMPLES[0] * _STEPS:
+        return draw(1, max(2, min(_STEPS, affordable)), 0)[0]
+    made: list[Tensor] = []
+    pace = 0.0
+    for rows in _SAMPLES:
+        # A sample in a larger batch takes no longer than one in a smaller batch did.
+        count = min(rows, int((deadline - time.monotonic()) / pace)) if made else rows
+        if count < 1:
+            break
+        x, took = draw(count, _STEPS, sum(map(len, made)))
+        made.append(x)
+        pace = took / count
+    return torch.cat(made)

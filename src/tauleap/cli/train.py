@@ -128,10 +128,12 @@ class Train:
             tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {_same_command()}"])
             raise SystemExit(128 + signal.Signals[done.stopped])
         files = str(done.files[0]) if len(done.files) == 1 else f"{len(done.files)} files in {out / 'samples'}"
-        lines = [done.shown, f"samples: {files}", *(f"next: {line}" for line in next_commands(out, opened.form, path))]
+        lines = [done.shown, f"samples: {files}", *(f"next: {line}" for line in next_commands(out, opened, path))]
         tell(self.json, facts_of(done, out), lines)
 
     def _run_recipe(self) -> None:
+        from rich.console import Console
+
         from tauleap import recipes
         from tauleap.training import NonFiniteError, Run, train
 
@@ -151,15 +153,17 @@ class Train:
             keep=self.keep,
         )
         try:
-            result = train(recipe, run)
+            result = train(recipe, run, console=Console(quiet=True)) if self.json else train(recipe, run)
         except NonFiniteError as error:
             print(f"tauleap: error: {error}", file=sys.stderr)
             raise SystemExit(1) from error
         if not result.first:
             return
-        print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
+        facts = {"run": str(run.folder), "step": result.step, "stopped": result.stopped}
+        lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
         if result.stopped != "finished":
-            print(f"to go on: {_same_command()}")
+            lines.append(f"to go on: {_same_command()}")
+        tell(self.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
         if result.stopped.startswith("SIG"):
             raise SystemExit(128 + signal.Signals[result.stopped])
 
