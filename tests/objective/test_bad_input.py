@@ -1,5 +1,7 @@
 """Wrong input meets an error that says what was given and what to write."""
 
+import math
+
 import pytest
 import torch
 
@@ -46,6 +48,10 @@ NONE = torch.zeros(4, 2, dtype=torch.bool)
             "observed and missing at once",
         ),
         ({"observed": Observed(~NONE, X0 + 7)}, ValueError, "the observed values"),
+        ({"observed": NONE}, TypeError, r"observed must be an Observed\(mask, values\), got Tensor"),
+        ({"observed": (NONE, X0)}, TypeError, r"observed must be an Observed\(mask, values\), got tuple"),
+        ({"condition": [1, 2]}, TypeError, r"condition must be a tensor, got list: write torch.tensor\(condition\)"),
+        ({"generator": 3}, TypeError, r"got int: write torch.Generator\(\).manual_seed\(seed\)"),
     ],
 )
 def test_calls(arguments: dict, error: type[Exception], message: str) -> None:
@@ -89,6 +95,7 @@ def test_data_that_the_process_cannot_have() -> None:
         (lambda: DiscreteTimeElbo(4, terms="some"), ValueError, 'terms must be "random"'),
         (lambda: PaperElbo(passes=3), ValueError, r"passes must be 2 \(L_CT"),
         (lambda: PaperElbo(passes=True), ValueError, "passes must be 2"),
+        (lambda: PaperElbo(passes=1.0), ValueError, "passes must be 2 .* got 1.0"),
         (lambda: CrossEntropy("max"), ValueError, 'reduction must be "sum" or "mean"'),
         (lambda: CompleteElbo(reconstruction=1), TypeError, "reconstruction must be True or False"),
         (lambda: CompleteElbo(times=0.01), TypeError, r"such as UniformTimes\(0.01\), got float"),
@@ -100,11 +107,28 @@ def test_data_that_the_process_cannot_have() -> None:
         (lambda: WeightedTimes([1.0, -1.0]), ValueError, r"weights must be numbers > 0, .* got \[1.0, -1.0\]"),
         (lambda: WeightedTimes([1.0, 0.0]), ValueError, "would never be seen"),
         (lambda: WeightedTimes([]), ValueError, "weights must be numbers > 0"),
+        (lambda: WeightedTimes(3.0), TypeError, "weights must be a list of numbers > 0, .* got float"),
+        (lambda: WeightedTimes(torch.ones(2)), TypeError, r"got Tensor: write weights.tolist\(\)"),
+        (lambda: WeightedTimes([*torch.ones(2)]), TypeError, "a list of plain numbers, got one of type Tensor"),
+        (lambda: GridTimes(4, stratified=3), TypeError, "stratified must be True or False, got 3"),
         (lambda: GridTimes(0), ValueError, "steps must be a whole number >= 1"),
+        (lambda: fitted_times([0.5], [1.0]), TypeError, r"t must be a floating-point tensor \(n,\), got list"),
+        (lambda: fitted_times(torch.rand(5), X0[:, 0]), TypeError, "loss must be a floating-point .* got torch.int64"),
+        (
+            lambda: fitted_times(torch.tensor([math.nan]), torch.ones(1)),
+            ValueError,
+            r"t must lie in \(eps, 1\) = \(0.01",
+        ),
+        (lambda: fitted_times(torch.tensor([1.5]), torch.ones(1)), ValueError, "got values from 1.5 to 1.5"),
+        (lambda: fitted_times(torch.tensor([0.005]), torch.ones(1), parts=1), ValueError, "t must lie in"),
         (lambda: fitted_times(torch.rand(5), torch.rand(4)), ValueError, r"must be \(n,\) both"),
         (lambda: fitted_times(torch.full((5,), 0.5), torch.rand(5)), ValueError, "take fewer parts"),
-        (lambda: fitted_times(torch.rand(99), torch.zeros(99), parts=1), ValueError, "not all 0"),
-        (lambda: fitted_times(torch.rand(99), torch.rand(99), parts=1, even=2), ValueError, "even must be a share"),
+        (lambda: fitted_times(torch.linspace(0.01, 1, 99), torch.zeros(99), parts=1), ValueError, "not all 0"),
+        (
+            lambda: fitted_times(torch.linspace(0.01, 1, 99), torch.rand(99), parts=1, even=2),
+            ValueError,
+            "even must be a share",
+        ),
     ],
 )
 def test_constructors(make, error: type[Exception], message: str) -> None:

@@ -95,8 +95,12 @@ def test_parts_that_ask_for_different_times_are_refused() -> None:
 def test_sums_of_sums_are_flat_and_say_what_they_are() -> None:
     objective = 2 * (PaperElbo(passes=1) + 0.5 * CrossEntropy()) + CompleteElbo()
     assert repr(objective) == "2 * PaperElbo(passes=1) + CrossEntropy() + CompleteElbo()"
-    with pytest.raises(TypeError):
-        CompleteElbo() + 1.0
+    assert repr(sum([CompleteElbo(), 0.5 * CrossEntropy()])) == "CompleteElbo() + 0.5 * CrossEntropy()"
+    for number in (1.0, 1, 0.0):
+        with pytest.raises(TypeError):
+            CompleteElbo() + number
+        with pytest.raises(TypeError):
+            number + CompleteElbo()
     with pytest.raises(TypeError):
         CompleteElbo() * "2"
 

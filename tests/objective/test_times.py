@@ -1,7 +1,7 @@
 """Times: the law they claim, and weights that undo it."""
 
 import math
-from functools import partial
+from functools import cache, partial
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -15,6 +15,7 @@ from tauleap.noise import Constant, Uniform
 from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
+    DiscreteTimeElbo,
     GridTimes,
     PaperElbo,
     Times,
@@ -23,7 +24,29 @@ from tauleap.objective import (
     fitted_times,
 )
 from tauleap.testing.laws import joint_states, random_law
-from tauleap.testing.objective import TableDenoiser, at_paths, every_path
+from tauleap.testing.objective import Path, TableDenoiser, at_paths, every_path
+
+# Everything that may look at weighted times.
+OBJECTIVES = {
+    "complete": CompleteElbo,
+    "paper, 2 passes": partial(PaperElbo, 2),
+    "paper, 1 pass": partial(PaperElbo, 1),
+    "cross entropy": CrossEntropy,
+    "mean cross entropy": partial(CrossEntropy, "mean"),
+    "sum": lambda times: PaperElbo(1, times=times) + 0.5 * CrossEntropy(),
+    "sum with constants": lambda times: 2.0 * CompleteElbo(times=times) + CrossEntropy(),
+}
+each_objective = pytest.mark.parametrize("make", OBJECTIVES.values(), ids=OBJECTIVES.keys())
+
+PROCESS = Uniform(3, Constant(0.7))
+LAW = random_law(PROCESS.data_states.expand(2, -1), seed=1)
+
+
+@cache
+def paths(t: float) -> Path:
+    """All paths by time t, which serve every objective."""
+    return every_path(PROCESS, LAW, t)
+
 
 LAWS = (
     UniformTimes(),
@@ -70,13 +93,11 @@ def test_draws_are_spread_and_each_sample_has_the_whole_law(times: Times) -> Non
 
 
 @pytest.mark.usefixtures("unchecked")
-@pytest.mark.parametrize("make", [CompleteElbo, partial(PaperElbo, 2), partial(PaperElbo, 1), CrossEntropy])
+@each_objective
 def test_gradients_are_right_under_importance_sampling(make) -> None:
     """The mean over places of the weighted gradient is that of uniform times: noise by enumeration, places by Gauss
     points in each part, between which nothing jumps."""
-    process = Uniform(3, Constant(0.7))
-    law = random_law(process.data_states.expand(2, -1), seed=1)
-    reverse = ReverseProcess(process, TableDenoiser.random(3, 2))
+    reverse = ReverseProcess(PROCESS, TableDenoiser.random(3, 2))
     points, gauss = (torch.tensor(each) for each in np.polynomial.legendre.leggauss(8))
     gradients = []
     for times in (UniformTimes(0.1), WeightedTimes([4.0, 1.0, 2.0], 0.1)):
@@ -87,26 +108,25 @@ def test_gradients_are_right_under_importance_sampling(make) -> None:
         for low, high in pairwise(ends.double()):
             places, shares = low + (high - low) * (points + 1) / 2, (high - low) * gauss / 2
             for t, weight, share in zip(*times.at(places), shares, strict=True):
-                path = every_path(process, law, float(t))
-                value = at_paths(make(times=times), reverse, path, float(t))
-                total = total + share * weight * (path.weight * value).sum()
+                path = paths(float(t))
+                value = at_paths(make(times=times), reverse, path, float(t), weight=weight)
+                total = total + share * (path.weight * value).sum()
         gradients.append(torch.autograd.grad(total, reverse.denoiser.table)[0])
     assert_close(gradients[1], gradients[0], rtol=0, atol=1e-6 * float(gradients[0].abs().max()))
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_gradients_agree_by_monte_carlo_for_every_law_of_times() -> None:
+@each_objective
+def test_gradients_agree_by_monte_carlo_for_every_law_of_times(make) -> None:
     """Independent, stratified and weighted times: pairs of them within 4 standard errors in every entry."""
-    process = Uniform(3, Constant(0.7))
-    law = random_law(process.data_states.expand(2, -1), seed=1)
     generator = torch.Generator().manual_seed(0)
     found = []
     for times in (UniformTimes(stratified=False), UniformTimes(), WeightedTimes([4.0, 1.0, 2.0])):
-        reverse = ReverseProcess(process, TableDenoiser.random(3, 2))
+        reverse = ReverseProcess(PROCESS, TableDenoiser.random(3, 2))
         draws = []
-        for _ in range(50):
-            chosen = torch.multinomial(law.reshape(-1), 128, replacement=True, generator=generator)
-            loss = CompleteElbo(times=times)(reverse, joint_states(3, 2)[chosen], generator=generator).mean()
+        for _ in range(40):
+            chosen = torch.multinomial(LAW.reshape(-1), 128, replacement=True, generator=generator)
+            loss = make(times=times)(reverse, joint_states(3, 2)[chosen], generator=generator).mean()
             draws.append(torch.autograd.grad(loss, reverse.denoiser.table)[0])
         stacked = torch.stack(draws)
         found.append((stacked.mean(0), stacked.var(0) / len(stacked)))
@@ -114,19 +134,23 @@ def test_gradients_agree_by_monte_carlo_for_every_law_of_times() -> None:
         assert ((mean - other).abs() / (variance + other_variance).sqrt()).max() < 4
 
 
-def test_weights_reach_the_loss() -> None:
-    """With one draw of noise and given places, the path is weighted and the prior is not."""
-    process = Uniform(3, Constant(0.7))
-    reverse = ReverseProcess(process, TableDenoiser.random(3, 2))
+@pytest.mark.parametrize("make", [*OBJECTIVES.values(), partial(CompleteElbo, reconstruction=True)])
+def test_weights_reach_the_loss(make) -> None:
+    """With one draw of noise and given places: every term is weighted but those that no time is drawn for."""
+    reverse = ReverseProcess(PROCESS, TableDenoiser.random(3, 2))
     x0 = joint_states(3, 2)
     times = WeightedTimes([3.0, 1.0])
-    drawn = CompleteElbo(times=times)(reverse, x0, generator=torch.Generator().manual_seed(0))
+    objective = make(times=times)
+    drawn = objective(reverse, x0, generator=torch.Generator().manual_seed(0))
     t, weight = times.draw(len(x0), generator=torch.Generator().manual_seed(0))
     generator = torch.Generator().manual_seed(0)
     times.draw(len(x0), generator=generator)
-    given = CompleteElbo(times=times)(reverse, x0, t=t, generator=generator)
-    assert_close(drawn.terms["path"], weight * given.terms["path"])
-    assert_close(drawn.terms["prior"], given.terms["prior"])
+    given = objective(reverse, x0, t=t, generator=generator)
+    expected = {
+        name: term if name in ("prior", "reconstruction") else weight * term for name, term in given.terms.items()
+    }
+    assert_close(dict(drawn.terms), expected)
+    assert_close(drawn.value.detach(), torch.stack(list(expected.values())).sum(0))
     assert sorted(set(weight.tolist())) == pytest.approx([2 / 3, 2.0])
 
 
@@ -153,3 +177,32 @@ def test_equal_laws_are_equal() -> None:
     assert WeightedTimes([1.0, 2.0]) == WeightedTimes([2.0, 4.0])
     assert GridTimes(5) != GridTimes(6)
     assert len({UniformTimes(), UniformTimes(), GridTimes(5)}) == 2
+
+
+def test_what_differs_says_so() -> None:
+    assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
+    assert repr(GridTimes(5)) == "GridTimes(5)"
+    assert repr(GridTimes(5, stratified=False)) == "GridTimes(5, stratified=False)"
+    with pytest.raises(
+        ValueError, match=r"WeightedTimes\(\[0.75, 0.25\], 0.01\), WeightedTimes\(\[0.25, 0.75\], 0.01\)"
+    ):
+        CompleteElbo(times=WeightedTimes([3.0, 1.0])) + CrossEntropy(times=WeightedTimes([1.0, 3.0]))
+
+
+def test_integrals_are_not_taken_over_a_grid() -> None:
+    """With an exact posterior the complete bound is the entropy; its mean over a grid would be below."""
+    message = (
+        r"is an integral over all times in \(eps, 1\), and the mean over GridTimes\(8\) is not that: write times=Un"
+    )
+    for make in (
+        lambda: CompleteElbo(times=GridTimes(8)),
+        lambda: PaperElbo(1, times=GridTimes(8)),
+        lambda: PaperElbo(2, times=GridTimes(8)),
+        lambda: CompleteElbo() + DiscreteTimeElbo(8),
+        lambda: DiscreteTimeElbo(8) + 0.001 * CrossEntropy() + PaperElbo(1),
+        lambda: CompleteElbo() + CrossEntropy(times=GridTimes(8)),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+    assert CrossEntropy(times=GridTimes(8)).times == GridTimes(8)
+    assert (DiscreteTimeElbo(8) + CrossEntropy()).times == GridTimes(8)

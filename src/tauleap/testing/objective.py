@@ -97,9 +97,18 @@ def every_noise(process: ForwardProcess, law: Tensor, times: Tensor) -> tuple[Pa
 
 
 def at_paths(
-    objective: Objective, reverse: ReverseProcess, path: Path, t: Time, *, observed: Observed | None = None
+    objective: Objective,
+    reverse: ReverseProcess,
+    path: Path,
+    t: Time,
+    *,
+    weight: Tensor | None = None,
+    observed: Observed | None = None,
 ) -> Tensor:
-    """The value of ``objective`` on every path, as if the noise had been drawn so; x at the earliest time is x too."""
+    """The value of ``objective`` on every path, as if the noise had been drawn so; x at the earliest time is x too.
+
+    ``weight`` is what the law of times gave with t; 1 if absent.
+    """
     draw = Draw(
         reverse,
         path.x0,
@@ -109,6 +118,8 @@ def at_paths(
         observed=observed,
     )
     draw.__dict__.update(noised=path.x, jumped=path.jumped, earliest=path.x)
+    if weight is not None:
+        draw.weight = weight
     return objective.evaluate(draw).value
 
 
