@@ -79,7 +79,7 @@ def fit(
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
         out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent. Ctrl-C ends
             training, not the call: the model is measured and returned as it is. The model is that of the checkpoint
-            which did best on held-out rows, and ``latest`` in the folder points to it.
+            which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder points to it.
         accelerator: "cpu", "cuda", "mps", or "auto" for the best there is.
         progress: print the choice, the progress and the result.
         started: ``time.monotonic()`` when the minutes began, if that was before this call.
@@ -117,9 +117,7 @@ def fit(
         limit = None if math.isinf(left) else max(left, 0.1) / 60
         run = Run(folder, minutes=limit, accelerator=accelerator, tensorboard=False, keep=_LOOKS + 2)
         result = train(recipe, run, console=console)
-        best = _best(folder, result.checkpoint)
-        model = load(best)
-        found = _measured(model, held_out, seed, began + seconds)
+        best, model, found = _better(folder, result.checkpoint, held_out, seed, began + seconds)
         alone = _independent(column_marginals(rows), held_out)
         model.about = {
             "data": report,
@@ -234,8 +232,25 @@ def _with_steps(recipe: Recipe, steps: int) -> Any:
     )
 
 
+def _better(folder: Path, last: Path, data: Dataset, seed: int, deadline: float) -> tuple[Path, Model, Estimate[float]]:
+    """The last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise."""
+    best = _best(folder, last)
+    model = load(last)
+    if best == last:
+        return last, model, Estimate.of_mean(_measured(model, data, seed, deadline))
+    now = time.monotonic()
+    bits = _measured(model, data, seed, now + (deadline - now) / 2)
+    earlier = load(best)
+    bits_then = _measured(earlier, data, seed, deadline)
+    n = min(len(bits), len(bits_then))
+    gain = Estimate.of_mean(bits[:n] - bits_then[:n])
+    if gain.value > 2 * gain.stderr:
+        return best, earlier, Estimate.of_mean(bits_then)
+    return last, model, Estimate.of_mean(bits)
+
+
 def _best(folder: Path, last: Path) -> Path:
-    """The checkpoint that did best on held-out rows: the last, unless the bits/dim have risen since an earlier one.
+    """The checkpoint that seemed best on held-out rows: the last, unless the bits/dim have risen since an earlier one.
 
     Small data is learnt by heart when there is time for it.
     """
@@ -283,8 +298,8 @@ def _seconds_a_step(recipe: Recipe, data: Dataset) -> float:
     return sorted(took)[len(took) // 2]
 
 
-def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Estimate[float]:
-    """Bits/dim of as many rows as there is time for."""
+def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:
+    """Bits/dim of each of as many rows as there is time for."""
     generator = torch.Generator().manual_seed(seed)
     size = max(1, min(256, model._rows_at_once() // _TIMES))
     values: list[Tensor] = []
@@ -304,7 +319,7 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Estima
         )
         values.append(estimate.value)
         longest, begin = max(longest, time.monotonic() - start), begin + size
-    return Estimate.of_mean(torch.cat(values))
+    return torch.cat(values)
 
 
 def _independent(marginals: Tensor, data: Dataset) -> Estimate[float]:
