@@ -189,7 +189,12 @@ def looseness() -> str:
         exact = float(weights @ -exact_log_likelihood(reverse, x, eps=EPS)) / unit
         bound = complete_bound(reverse, law, EPS, reconstruction=True) / unit
         drawn = bits_per_dim(
-            reverse, x, samples=SAMPLES, per_datapoint=True, generator=torch.Generator().manual_seed(0)
+            reverse,
+            x,
+            samples=SAMPLES,
+            batch_size=20_000,
+            per_datapoint=True,
+            generator=torch.Generator().manual_seed(0),
         )
         value = float(weights @ drawn.value)
         error = float((weights.square() @ drawn.stderr.square()).sqrt())

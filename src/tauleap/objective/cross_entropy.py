@@ -17,7 +17,8 @@ class CrossEntropy(Objective):
 
     The network is not asked again for it: added to others, it takes the state that they show the network, x ~ q_t if
     any of them does. Only added to ``PaperElbo(passes=1)`` alone does it see the paper's x~ in the place of x, as it
-    does in the authors' program: one site of x~ has jumped once more, and the rest is x.
+    does in the authors' program: one site of x~ has jumped once more, and the rest is x. Its minimum is then the
+    posterior given x~, not the true posterior given x.
     """
 
     needs: frozenset[Pass] = frozenset()
