@@ -69,6 +69,10 @@ class Failing:
 
     def run(self) -> None:
         errors = {"value": ValueError, "type": TypeError, "os": OSError, "bug": RuntimeError, "stop": KeyboardInterrupt}
+        if self.kind == "memory":
+            raise MemoryError
+        if self.kind == "torch":
+            raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate a lot")
         raise errors[self.kind]("what was given\nand what is wanted")
 
 
@@ -85,6 +89,15 @@ def test_a_users_error_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]
     captured = capsys.readouterr()
     assert captured.err == "tauleap: error: what was given and what is wanted\n"
     assert captured.out == ""
+
+
+@pytest.mark.usefixtures("with_failing")
+@pytest.mark.parametrize("kind", ["memory", "torch"])
+def test_too_little_memory_is_a_failure(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["failing", "--kind", kind]) == 1
+    assert capsys.readouterr().err.startswith(
+        "tauleap: error: there is not enough memory: write a smaller --batch-size"
+    )
 
 
 @pytest.mark.usefixtures("with_failing")

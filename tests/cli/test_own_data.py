@@ -277,6 +277,7 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["sample", tmp_path / "none"], "is not a folder of a run"),
         (["sample", tmp_path, "--out", out], "holds no model"),
         (["sample", run, "--out", out, "-n", 0], "--n must be >= 1"),
+        (["sample", run, "--out", out, "-n", 10**12], "--n must be <= 100,000,000"),
         (["sample", run, "--out", out, "--steps", 0], "--steps must be >= 1"),
         (["sample", run, "--out", out, "--temperature", 0], "temperature must be"),
         (["sample", run, "--out", out, "--batch-size", 0], "--batch-size must be >= 1"),

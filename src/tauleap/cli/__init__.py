@@ -43,6 +43,8 @@ COMMANDS: dict[str, type[Command]] = {
 _FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the system that are no fault of what was typed."""
 
+_NO_MEMORY = ("allocate memory", "out of memory")
+
 _DESCRIPTION = (
     "Continuous-time diffusion for discrete data. "
     "`tauleap COMMAND --help` lists a command's options, `tauleap --version` prints the version; "
@@ -80,7 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         message = " ".join(str(error).split()) or type(error).__name__
         print(f"tauleap: error: {message}", file=sys.stderr)
         return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
-    except MemoryError:
+    except (MemoryError, RuntimeError) as error:
+        # torch has no class of its own for memory that a CPU has not got.
+        if isinstance(error, RuntimeError) and not any(words in str(error) for words in _NO_MEMORY):
+            raise
         print("tauleap: error: there is not enough memory: write a smaller --batch-size, or less data", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
 
+_MOST = 10**8
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -34,6 +36,8 @@ class Sample:
     def run(self) -> None:
         """Draws and writes; says where the files are."""
         at_least("--n", self.n, 1)
+        if self.n > _MOST:
+            raise ValueError(f"--n must be <= {_MOST:,}, got {self.n:,}: draw more into other folders, by other seeds")
         at_least("--steps", self.steps, 1)
         seeded(self.seed)
         warm(self.temperature)
