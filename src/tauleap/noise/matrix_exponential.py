@@ -8,7 +8,7 @@ stochastic matrix and
 
 adds and multiplies nonnegative numbers only, so nothing cancels. Matrices ``E_j`` at ``lam c = j / 4`` are kept, the
 sum is taken for what is left over, at most 1/4, and each kernel is the product of the two. Where lam c is beyond the
-last E_j, the kernel of ``c / 2^n`` is squared n times, which multiplies its relative error by 2^n: about 1e-12 where
+last E_j, the kernel of ``c / 2^n`` is squared n times, which multiplies its relative error by 2^n: about 1e-11 where
 lam c = 10^4. Leaving out the terms from k = 32 on changes no entry of a factor by more than 1e-54, so every
 entry above 1e-30 keeps its digits and the rest err towards 0, which means unreachable.
 
