@@ -58,7 +58,10 @@ def _part(whole: Tensor, generator: PartOfBatch) -> Tensor:
 
 
 def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One state per row of nonnegative ``weights`` (..., S), which need not sum to 1; one of weight 0 never comes."""
+    """One state per row of nonnegative ``weights`` (..., S), which need not sum to 1; one of weight 0 never comes.
+
+    A row of zeros has no law to draw from, and gives S, which is no state: whoever may have one looks first.
+    """
     cdf = cumulative(weights)
     target = targets(cdf[..., -1], generator).unsqueeze(-1)
     if cdf.numel() <= _QUICKER_COMPARED:

@@ -22,6 +22,7 @@ from tauleap.sampling import (
     sample,
     uniform_grid,
 )
+from tauleap.testing import GivenLogits
 from tauleap.testing.cases import correlated
 
 pytestmark = pytest.mark.usefixtures("unchecked")
@@ -92,6 +93,14 @@ def test_settings_of_samplers(make: Any, error: type[Exception], message: str) -
         ({"batch_size": 0}, ValueError, "batch_size must be a whole number >= 1"),
         ({"batch_size": 2, "blocks": [2]}, ValueError, r"some of the blocks 0..1 of this request, got \[2\]"),
         ({"blocks": []}, ValueError, "some of the blocks"),
+        ({"blocks": [0, 0]}, ValueError, r"name each block once, .*, got \[0, 0\]"),
+        ({"blocks": 1}, TypeError, r"got 1: write blocks=\[1\]"),
+        ({"trace": 0.5}, TypeError, r"got 0.5: write trace=\[0.5\]"),
+        ({"trace": torch.tensor(0.5)}, TypeError, r"got 0.5: write trace=\[0.5\]"),
+        ({"trace": ["a"]}, TypeError, "trace must hold times, numbers from 1.0 to 0.01, got 'a'"),
+        ({"condition": [0, 1, 2, 0]}, TypeError, "condition must be a tensor .*, got list"),
+        ({"generator": 3}, TypeError, r"got int: write torch.Generator\(\).manual_seed"),
+        ({"observed": (1, 2)}, TypeError, r"observed must be an Observed\(mask, values\), got tuple"),
         ({"trace": [0.001]}, ValueError, "trace must hold times of the run, from 1.0 to 0.01, got 0.001"),
         ({"condition": torch.zeros(3)}, ValueError, "one entry a sample, 4, along its first axis"),
         (
@@ -120,6 +129,26 @@ def test_a_reverse_process_is_needed(reverse: ReverseProcess) -> None:
         hold(reverse.process, torch.zeros(1, 2).long(), 0.5, steps=1, step=0.1)  # pyright: ignore[reportArgumentType]
 
 
+def test_a_step_needs_an_observed(reverse: ReverseProcess) -> None:
+    with pytest.raises(TypeError, match=r"observed must be an Observed\(mask, values\), got tuple"):
+        TauLeaping().step(reverse, torch.zeros(4, 2).long(), 0.5, 0.4, observed=(1, 2))  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize(
+    "sampler", [TauLeaping(), Trapezoidal(), NextReaction(), WithCorrector(TauLeaping("last"), 1)], ids=repr
+)
+def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> None:
+    """Sure of an x0 from which x cannot come: rates that are nan, at which nothing would ever move."""
+    process = BirthDeath(256, Constant(0.1))
+    sure = torch.full((4, 1, 256), -torch.inf)
+    sure[..., 0] = 0.0
+    reverse = ReverseProcess(process, GivenLogits(sure))
+    with pytest.raises(ValueError, match="the denoiser's posterior gives rates that are nan"):
+        sampler.step(reverse, torch.full((4, 1), 200), 0.01, 0.005)
+    with pytest.raises(ValueError, match="the denoiser's posterior gives rates that are nan"):
+        hold(reverse, torch.full((4, 1), 200), 0.01, steps=1, step=0.01, exact=True)
+
+
 @pytest.mark.parametrize(("t", "s"), [(0.5, 0.5), (0.3, 0.5), (1.2, 0.5), (0.5, -0.1)])
 def test_a_step_must_lead_back_in_time(reverse: ReverseProcess, t: float, s: float) -> None:
     for sampler in (TauLeaping(), Ancestral(), Trapezoidal(), NextReaction(), Uniformization(), FirstJump()):
@@ -144,6 +173,10 @@ def test_where_time_0_cannot_be_reached(reverse: ReverseProcess) -> None:
         ({"multiple_jumps": "add"}, ValueError, "hold with multiple_jumps='reject' or 'last' for Uniform"),
         ({"multiple_jumps": "all"}, ValueError, "multiple_jumps must be"),
         ({"x": torch.full((2, 2), 3)}, ValueError, "x must hold states 0..2"),
+        ({"t": torch.tensor([0.4, 0.4])}, ValueError, r"t must be one time, .*, got shape \(2,\)"),
+        ({"observed": (1, 2)}, TypeError, r"observed must be an Observed\(mask, values\), got tuple"),
+        ({"condition": [0, 1]}, TypeError, "condition must be a tensor .*, got list"),
+        ({"generator": 3}, TypeError, r"got int: write torch.Generator\(\).manual_seed"),
     ],
 )
 def test_a_run_at_a_fixed_time(reverse: ReverseProcess, arguments: Any, error: type[Exception], message: str) -> None:

@@ -74,6 +74,8 @@ def test_refuses_what_is_no_grid(grid: object, error: type[Exception], message: 
         (0, {}, ValueError, "steps must be a whole number >= 1, got 0"),
         (2.5, {}, TypeError, "steps must be a whole number >= 1"),
         (4, {"start": 0.1, "end": 0.5}, ValueError, "leads from start to an earlier end"),
+        (4, {"start": "a"}, TypeError, "must be times, numbers .*, got 'a' and 0.01"),
+        (4, {"end": None}, TypeError, "must be times, numbers .*, got 1.0 and None"),
         (4, {"start": 1.1}, ValueError, "leads from start to an earlier end"),
     ],
 )

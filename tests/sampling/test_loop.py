@@ -17,6 +17,7 @@ from tauleap.sampling import (
     TauLeaping,
     Trapezoidal,
     WithCorrector,
+    hold,
     sample,
     uniform_grid,
 )
@@ -172,7 +173,35 @@ def test_the_condition_is_split_with_the_batch() -> None:
 
 
 def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
-    assert not sample(reverse, Ancestral(), (3, 2), grid=uniform_grid(2), generator=seed()).x0.requires_grad
+    counting = _Counting(reverse.denoiser)
+    with torch.enable_grad():
+        sample(ReverseProcess(reverse.process, counting), Ancestral(), (3, 2), grid=uniform_grid(2), generator=seed())
+        hold(ReverseProcess(reverse.process, counting), torch.zeros(3, 2).long(), 0.5, steps=1, step=0.1)
+    assert counting.passes == 4
+    assert counting.passes_with_gradients == 0
+
+
+def test_the_denoiser_is_asked_once_about_the_last_states(reverse: ReverseProcess) -> None:
+    """What is kept of them and what becomes of them in the end come from one answer."""
+    counting = _Counting(reverse.denoiser)
+    for final, passes in (("mode", 5), ("sample", 5), ("none", 5)):
+        counting.passes = 0
+        found = sample(
+            ReverseProcess(reverse.process, counting),
+            Ancestral(),
+            (3, 2),
+            grid=uniform_grid(3, end=0.1),
+            trace=[1.0, 0.1],
+            final=final,  # pyright: ignore[reportArgumentType]
+            generator=seed(),
+        )
+        assert found.info.evaluations == counting.passes == passes
+
+
+def test_a_sampler_says_all_its_settings() -> None:
+    said = "WithCorrector(TauLeaping('last'), steps=2, scale=0.5, start=0.9, multiple_jumps='reject')"
+    assert repr(WithCorrector(TauLeaping("last"), 2, 0.5, 0.9, "reject")) == said
+    assert repr(WithCorrector(Ancestral(), 1)) == "WithCorrector(Ancestral(), steps=1, scale=1, start=1)"
 
 
 def test_progress_is_plain_lines_where_there_is_no_terminal(
@@ -204,10 +233,11 @@ class _Counting(Denoiser):
 
     def __init__(self, denoiser: Denoiser) -> None:
         super().__init__()
-        self.denoiser, self.passes = denoiser, 0
+        self.denoiser, self.passes, self.passes_with_gradients = denoiser, 0, 0
 
     def forward(self, x_t, t, *, observed=None, condition=None) -> Posterior:
         self.passes += 1
+        self.passes_with_gradients += torch.is_grad_enabled()
         return self.denoiser(x_t, t, observed=observed, condition=condition)
 
 

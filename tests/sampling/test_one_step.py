@@ -12,7 +12,7 @@ from tauleap.noise import Constant, Dense
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.sampling.tau_leaping import MultipleJumps
-from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
+from tauleap.testing.cases import LEAPS, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from, random_law
 from tauleap.testing.pushed import leap_laws, marginal, push_sites, run
 
@@ -97,13 +97,10 @@ def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator
     assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
 
 
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("how", TREATMENTS)
+@pytest.mark.parametrize(("name", "how"), LEAPS)
 def test_draws_have_that_law_under_every_noise(name: str, how: MultipleJumps, generator: torch.Generator) -> None:
     """From states with all that a site can be, masked or not, at an end or not; Poisson variables for every state."""
     reverse, _ = correlated(name, sites=2)
-    if how == "add" and not reverse.process.ordinal:
-        return
     t, s, size = 0.8, 0.3, reverse.process.num_states
     x = torch.tensor([[size - 1, size - 1], [1, size - 1]])
     rates = reverse.rates(x, t)

@@ -10,7 +10,15 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import (
+    Sampler,
+    StepInfo,
+    check_condition,
+    check_generator,
+    check_observed,
+    exit_rates,
+    some,
+)
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
 
 
@@ -83,7 +91,8 @@ class WithCorrector(Sampler):
         return x, StepInfo.together(infos, before, x, observed)
 
     def __repr__(self) -> str:
-        return f"WithCorrector({self.sampler}, steps={self.steps}, scale={self.scale:g}, start={self.start:g})"
+        how = "" if self.multiple_jumps is None else f", multiple_jumps={self.multiple_jumps!r}"
+        return f"WithCorrector({self.sampler}, steps={self.steps}, scale={self.scale:g}, start={self.start:g}{how})"
 
 
 def hold(
@@ -110,13 +119,19 @@ def hold(
     steps, step = _check.integer("steps", steps, least=1), _check.positive("step", step)
     how = check_multiple_jumps(multiple_jumps)
     check_adding(how, reverse.process, "hold")
-    time = float(_check.time(t))
+    checked = _check.time(t)
+    if checked.ndim:
+        raise ValueError(f"t must be one time, which is held for all samples, got shape {tuple(checked.shape)}")
+    time = float(checked)
     if time == 0:
         raise ValueError("t must be > 0: at time 0 there is no noise, and no jump")
     _check.states(x, reverse.process.num_states)
     if observed is not None:
-        observed.check(x, reverse.process.num_states)
+        check_observed(observed, x, reverse.process.num_states)
         x = observed.fill(x)
+    if condition is not None:
+        check_condition(condition, len(x))
+    check_generator(generator)
     with torch.no_grad():
         if exact:
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
@@ -148,7 +163,7 @@ def _gillespie(
         given, asked = some(observed, condition, going)
         posterior = reverse.posterior(here, t, observed=given, condition=asked)
         departures = reverse.departures(here, t, observed=given, posterior=posterior, corrector=True)
-        exits = departures.exit_rate
+        exits = exit_rates(departures)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
         left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)

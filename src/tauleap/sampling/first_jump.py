@@ -10,7 +10,7 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates, some
 
 
 class FirstJump(Sampler):
@@ -63,7 +63,7 @@ class FirstJump(Sampler):
         given, asked = some(observed, condition, going)
         posterior = reverse.carried(type(posterior)(posterior.logits[going]), here, t, here, times)
         departures = reverse.departures(here, times, observed=given, posterior=posterior)
-        exits = departures.exit_rate.flatten(1)
+        exits = exit_rates(departures).flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
         to = departures.draw(chosen, generator)

@@ -80,6 +80,8 @@ def check_grid(grid: object) -> list[float]:
 
 def _checked(steps: int, start: float, end: float) -> int:
     steps = _check.integer("steps", steps, least=1)
+    if any(isinstance(time, bool) or not isinstance(time, Real) for time in (start, end)):
+        raise TypeError(f"start and end of a grid must be times, numbers in [0, 1], got {start!r} and {end!r}")
     if not 0 <= end < start <= 1:
         raise ValueError(f"a grid leads from start to an earlier end, both in [0, 1], got {start!r} and {end!r}")
     return steps

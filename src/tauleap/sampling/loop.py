@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
+from numbers import Real
 from typing import Literal, TypeAlias, get_args
 
 import torch
@@ -15,12 +16,13 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap._shapes import States
+from tauleap.denoise import Posterior
 from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.grid import check_grid
-from tauleap.sampling.sampler import Sampler, StepInfo
+from tauleap.sampling.sampler import Sampler, StepInfo, check_condition, check_generator, check_observed
 
 Final = Literal["mode", "sample", "none"]
 Times: TypeAlias = Float[Tensor, "times"]
@@ -128,11 +130,10 @@ def sample(
     if start is not None:
         _check_start(start, full, reverse.process.num_states)
     if observed is not None:
-        observed.check(torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
-    if condition is not None and (condition.ndim < 1 or condition.shape[0] != number):
-        raise ValueError(
-            f"condition must have one entry a sample, {number}, along its first axis, got {condition.shape}"
-        )
+        check_observed(observed, torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
+    if condition is not None:
+        check_condition(condition, number)
+    check_generator(generator)
     kept = _kept_times(trace, times)
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))
@@ -179,20 +180,24 @@ class _Run:
             x = self.observed.fill(x)
         kept: list[tuple[float, Tensor, Tensor]] = []
         infos: list[StepInfo] = []
+        last = self.times[-1]
         self._keep(kept, x, self.times[0])
         for t, s in pairwise(self.times):
             x, info = self.sampler.step(
                 self.reverse, x, t, s, observed=self.observed, condition=self.condition, generator=self.generator
             )
             infos.append(info)
-            self._keep(kept, x, s)
+            if s != last:
+                self._keep(kept, x, s)
             advance()
+        posterior = self._keep(kept, x, last)
         passes = len(kept)
         if self.final != "none":
-            posterior = self.reverse.posterior(x, self.times[-1], observed=self.observed, condition=self.condition)
+            if posterior is None:
+                posterior = self._posterior(x, last)
+                passes += 1
             x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
             x = x if self.observed is None else self.observed.fill(x)
-            passes += 1
         trace = None
         if kept:
             times, states, guesses = zip(*kept, strict=True)
@@ -203,10 +208,17 @@ class _Run:
         evaluations = float(columns.pop("evaluations").sum()) + passes
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
-    def _keep(self, kept: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> None:
-        if t in self.kept:
-            guess = self.reverse.posterior(x, t, observed=self.observed, condition=self.condition).mode
-            kept.append((t, x, guess if self.observed is None else self.observed.fill(guess)))
+    def _keep(self, kept: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior | None:
+        """Keeps x if t was asked for, and gives what the denoiser then said of it."""
+        if t not in self.kept:
+            return None
+        posterior = self._posterior(x, t)
+        guess = posterior.mode
+        kept.append((t, x, guess if self.observed is None else self.observed.fill(guess)))
+        return posterior
+
+    def _posterior(self, x: States, t: float) -> Posterior:
+        return self.reverse.posterior(x, t, observed=self.observed, condition=self.condition)
 
 
 def _check_request(reverse: object, sampler: object, grid: object, final: object) -> list[float]:
@@ -234,18 +246,28 @@ def _check_start(start: object, shape: torch.Size, num_states: int) -> None:
         raise ValueError(f"start must have the shape of the samples, {tuple(shape)}, got {tuple(start.shape)}")
 
 
-def _check_blocks(blocks: Iterable[int], count: int) -> list[int]:
+def _check_blocks(blocks: object, count: int) -> list[int]:
+    if not isinstance(blocks, Iterable):
+        raise TypeError(f"blocks must hold the numbers of blocks to make, got {blocks!r}: write blocks=[{blocks!r}]")
     chosen = [_check.integer("every block", block, least=0) for block in blocks]
     if not chosen or max(chosen) >= count:
         raise ValueError(f"blocks must name some of the blocks 0..{count - 1} of this request, got {chosen}")
+    if len(set(chosen)) < len(chosen):
+        raise ValueError(f"blocks must name each block once, as it comes out the same every time, got {chosen}")
     return chosen
 
 
-def _kept_times(trace: Iterable[float] | None, times: list[float]) -> frozenset[float]:
+def _kept_times(trace: object, times: list[float]) -> frozenset[float]:
     if trace is None:
         return frozenset()
-    wanted = trace.tolist() if isinstance(trace, Tensor) else list(trace)
+    if isinstance(trace, Tensor):
+        trace = trace.tolist()
+    if not isinstance(trace, Iterable):
+        raise TypeError(f"trace must hold the times to keep, got {trace!r}: write trace=[{trace!r}]")
+    wanted = list(trace)
     for t in wanted:
+        if isinstance(t, bool) or not isinstance(t, Real):
+            raise TypeError(f"trace must hold times, numbers from {times[0]} to {times[-1]}, got {t!r}")
         if not times[-1] <= t <= times[0]:
             raise ValueError(f"trace must hold times of the run, from {times[0]} to {times[-1]}, got {t}")
     return frozenset(min(times, key=lambda s: abs(s - t)) for t in wanted)

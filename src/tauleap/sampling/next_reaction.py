@@ -11,7 +11,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates, some
 
 
 class NextReaction(Sampler):
@@ -59,7 +59,7 @@ class NextReaction(Sampler):
                 given, asked = some(observed, condition, going)
                 posterior = reverse.posterior(here, middle, observed=given, condition=asked)
                 departures = reverse.departures(here, middle, observed=given, posterior=posterior)
-                exits = departures.exit_rate
+                exits = exit_rates(departures)
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)
                 wait, site = torch.where(rates > 0, clock / rates, torch.inf).min(1)

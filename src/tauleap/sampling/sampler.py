@@ -12,10 +12,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _check
-from tauleap._shapes import States
+from tauleap._shapes import PerSite, States
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.departures import Departures
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,8 @@ class Sampler(ABC):
     """A way to run the reverse chain. A new one says its order and how it steps, and what it cannot be used with."""
 
     order: float
-    """The power of the step size in the error of the law at a fixed time; ``inf`` for a sampler that is exact."""
+    """The power of the grid's step size in the error of the law at a fixed time; ``inf`` where the grid makes none, as
+    for a sampler that is exact, and for ``NextReaction``, whose error of order 2 is that of a step of its own."""
 
     def check(self, process: ForwardProcess) -> None:
         """Refuses a process that this sampler does not fit, and names the combination that works."""
@@ -110,8 +112,46 @@ class Sampler(ABC):
         _check.states(x_t, reverse.process.num_states, name="x_t")
         if observed is None:
             return x_t
-        observed.check(x_t, reverse.process.num_states)
+        check_observed(observed, x_t, reverse.process.num_states)
         return observed.fill(x_t)
+
+
+def check_observed(observed: object, x: States, num_states: int) -> None:
+    if not isinstance(observed, Observed):
+        raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
+    observed.check(x, num_states)
+
+
+def check_condition(condition: object, number: int) -> None:
+    if not isinstance(condition, Tensor):
+        raise TypeError(f"condition must be a tensor with one entry a sample, got {type(condition).__name__}")
+    if condition.ndim < 1 or condition.shape[0] != number:
+        raise ValueError(
+            f"condition must have one entry a sample, {number}, along its first axis, got {tuple(condition.shape)}"
+        )
+
+
+def check_generator(generator: object) -> None:
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}: write "
+            "torch.Generator().manual_seed(0) for the seed 0"
+        )
+
+
+def exit_rates(departures: Departures) -> PerSite:
+    """Refuses those that are nan: else no site would ever jump there, and nobody would hear of it. On the CPU only."""
+    exits = departures.exit_rate
+    check_rates(exits)
+    return exits
+
+
+def check_rates(exits: Tensor) -> None:
+    if exits.device.type == "cpu" and bool(exits.isnan().any()):
+        raise ValueError(
+            "the denoiser's posterior gives rates that are nan: its logits are nan, or -inf for every clean state from "
+            "which x can come; let it give a finite logit to each state that data can have"
+        )
 
 
 def some(observed: Observed | None, condition: Tensor | None, which: Tensor) -> tuple[Observed | None, Tensor | None]:

@@ -12,7 +12,7 @@ from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo
+from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates
 
 MultipleJumps = Literal["add", "reject", "last"]
 
@@ -76,7 +76,7 @@ def leap(
     """One leap of length ``tau`` with the reverse rates, or the corrector's, at x and t."""
     how = multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     departures = reverse.departures(x, t, observed=observed, posterior=posterior, corrector=corrector)
-    counts = poisson(tau * departures.exit_rate, generator)
+    counts = poisson(tau * exit_rates(departures), generator)
     flat, jumps = x.reshape(-1), counts.reshape(-1)
     moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
     if how == "add":
@@ -96,7 +96,11 @@ def leap(
 
 
 def poisson(mean: PerSite, generator: torch.Generator | None) -> Tensor:
-    """Poisson counts, drawn where the generator lives."""
+    """Poisson counts, drawn where the generator lives.
+
+    By torch's own draws, of which a count takes more or fewer by its mean. So a ``PartOfBatch`` generator is used here
+    as an ordinary one, and does not draw what the whole batch would.
+    """
     where = mean.device if generator is None else generator.device
     return torch.poisson(mean.to(where), generator=generator).to(mean.device).long()
 

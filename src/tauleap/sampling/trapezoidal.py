@@ -11,7 +11,7 @@ from tauleap import _draw
 from tauleap._shapes import PerState, States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo
+from tauleap.sampling.sampler import Sampler, StepInfo, check_rates
 
 
 class Trapezoidal(Sampler):
@@ -73,6 +73,7 @@ class Trapezoidal(Sampler):
 def _last_jump(x: States, rates: PerState, tau: float, generator: torch.Generator | None) -> States:
     """A leap with the given rates in which the last jump counts."""
     exits = rates.sum(-1).reshape(-1).to(torch.float64)
+    check_rates(exits)
     moving = (_draw.uniforms(exits.shape, x.device, generator) < -torch.expm1(-tau * exits)).nonzero().squeeze(-1)
     to = _draw.categorical(rates.reshape(-1, rates.shape[-1])[moving], generator)
     return x.reshape(-1).clone().index_copy_(0, moving, to).reshape(x.shape)

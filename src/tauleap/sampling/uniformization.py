@@ -11,7 +11,7 @@ from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates, some
 
 
 class Uniformization(Sampler):
@@ -21,9 +21,8 @@ class Uniformization(Sampler):
     ``reverse.bound``); at a candidate the denoiser is asked, and the site jumps with probability exit rate over bound.
     Every sample has its own clock; one pass of the denoiser serves the candidates of all samples that are under way.
 
-    One evaluation a candidate: for the paper's toy about 200 a sample, for its music with uniform noise about 1,600.
-    With birth/death noise over many states the bound is far above the rates. The points of the grid only say where the
-    run can be looked at.
+    One evaluation a candidate. With birth/death noise over many states the bound is far above the rates, and they are
+    many. The points of the grid only say where the run can be looked at.
     """
 
     order = math.inf
@@ -59,7 +58,7 @@ class Uniformization(Sampler):
             kernel = reverse.process.kernel(times)  # held as long as it is needed, so that it is made once
             posterior = reverse.posterior(here, times, observed=given, condition=asked)
             departures = reverse.departures(here, times, observed=given, posterior=posterior)
-            exits = departures.exit_rate.flatten(1)
+            exits = exit_rates(departures).flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -10,6 +11,7 @@ from torch import Tensor
 from tauleap.denoise import ExactDenoiser
 from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, Gaussian, Uniform
 from tauleap.reverse import ReverseProcess
+from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.laws import random_law
 
 
@@ -27,6 +29,10 @@ def process(name: str, num_states: int = 3) -> ForwardProcess:
 
 
 NAMES = ("uniform", "absorbing", "birth/death", "Gaussian")
+LEAPS: tuple[tuple[str, MultipleJumps], ...] = tuple(
+    (name, how) for name in NAMES for how in get_args(MultipleJumps) if how != "add" or process(name).ordinal
+)
+"""Each of them with every treatment of several jumps that it allows."""
 
 
 def correlated(name: str, sites: int, num_states: int = 3, seed: int = 1) -> tuple[ReverseProcess, Tensor]:
