@@ -98,12 +98,12 @@ def test_at_a_fixed_time_by_leaps(name: str, generator: torch.Generator) -> None
 
 
 def test_a_long_run_at_a_fixed_time_ends_in_the_marginal(generator: torch.Generator) -> None:
-    """Three hundred short leaps from one state: q_t but for the error of the leaps, which is pushed along."""
+    """Sixty short leaps from one state: q_t but for the error of the leaps, which is pushed along."""
     reverse, law = correlated("birth/death", sites=2)
     kept, pushed = marginal(reverse, law, 0.4), torch.zeros_like(law)
     pushed[0, 0] = 1.0
-    for _ in range(300):
+    for _ in range(60):
         pushed = push_corrector(reverse, pushed, 0.4, 0.02)
     assert total_variation(pushed, kept) < 0.02
-    after, _ = hold(reverse, torch.zeros(5000, 2).long(), 0.4, steps=300, step=0.02, generator=generator)
+    after, _ = hold(reverse, torch.zeros(5000, 2).long(), 0.4, steps=60, step=0.02, generator=generator)
     assert_drawn_from(counts(after, pushed), pushed.reshape(-1), LEVEL)

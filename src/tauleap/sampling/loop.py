@@ -268,9 +268,9 @@ def _kept_times(trace: object, times: list[float]) -> frozenset[float]:
     for t in wanted:
         if isinstance(t, bool) or not isinstance(t, Real):
             raise TypeError(f"trace must hold times, numbers from {times[0]} to {times[-1]}, got {t!r}")
-        if not times[-1] <= t <= times[0]:
+        if not times[-1] <= float(t) <= times[0]:
             raise ValueError(f"trace must hold times of the run, from {times[0]} to {times[-1]}, got {t}")
-    return frozenset(min(times, key=lambda s: abs(s - t)) for t in wanted)
+    return frozenset(min(times, key=lambda s: abs(s - float(t))) for t in wanted)
 
 
 def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:
