@@ -24,13 +24,14 @@ MOST = 40
 def by_a_poisson_variable_for_every_state(rates: Tensor, x: int, tau: float, how: MultipleJumps) -> Tensor:
     """One site: the sum over all vectors (P_v) up to ``MOST`` jumps."""
     size = len(rates)
-    out = torch.zeros(size, dtype=torch.float64)
+    out = [0.0] * size
     others = [v for v in range(size) if v != x]
+    chances = {
+        v: [math.exp(-tau * rate) * (tau * rate) ** n / math.factorial(n) for n in range(MOST)]
+        for v, rate in enumerate(rates.tolist())
+    }
     for jumps in itertools.product(range(MOST), repeat=len(others)):
-        chance = math.prod(
-            math.exp(-tau * float(rates[v])) * (tau * float(rates[v])) ** n / math.factorial(n)
-            for v, n in zip(others, jumps, strict=True)
-        )
+        chance = math.prod(chances[v][n] for v, n in zip(others, jumps, strict=True))
         total = sum(jumps)
         if how == "add":
             moved = x + sum(n * (v - x) for v, n in zip(others, jumps, strict=True))
@@ -40,7 +41,7 @@ def by_a_poisson_variable_for_every_state(rates: Tensor, x: int, tau: float, how
         else:  # in what order the jumps came is a matter of chance: each of them is as likely the last
             for v, n in zip(others, jumps, strict=True):
                 out[v] += chance * n / total
-    return out
+    return torch.tensor(out, dtype=torch.float64)
 
 
 def by_their_number_and_destinations(rates: Tensor, x: int, tau: float, how: MultipleJumps) -> Tensor:
