@@ -64,7 +64,7 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
     if isinstance(t, bool) or not isinstance(t, Real | Tensor):
         raise TypeError(f"{name} must be a number or a tensor of times in [0, 1], got {type(t).__name__}")
     if not isinstance(t, Tensor):
-        if not 0 <= t <= 1:  # nan is neither
+        if not 0 <= float(t) <= 1:  # nan is neither
             raise ValueError(f"{name} must lie in [0, 1], got {t}")
         return as_time(float(t))
     if not t.is_floating_point():

@@ -11,6 +11,7 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
+    Extrapolated,
     FirstHitting,
     FirstJump,
     NextReaction,
@@ -135,7 +136,12 @@ def test_a_step_needs_an_observed(reverse: ReverseProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    "sampler", [TauLeaping(), Trapezoidal(), NextReaction(), WithCorrector(TauLeaping("last"), 1)], ids=repr
+    "sampler",
+    [
+        *(TauLeaping(), Ancestral(), Trapezoidal(), Extrapolated(), NextReaction()),
+        WithCorrector(TauLeaping("last"), 1),
+    ],
+    ids=repr,
 )
 def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> None:
     """Sure of an x0 from which x cannot come: rates that are nan, at which nothing would ever move."""

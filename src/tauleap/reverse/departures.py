@@ -72,6 +72,21 @@ class Free(Departures):
         return self.departures.draw(chosen, generator)
 
 
+def exit_rates(departures: Departures) -> PerSite:
+    """Refuses those that are nan: else no site would ever jump there, and nobody would hear of it. On the CPU only."""
+    exits = departures.exit_rate
+    check_rates(exits)
+    return exits
+
+
+def check_rates(exits: Tensor) -> None:
+    if exits.device.type == "cpu" and bool(exits.isnan().any()):
+        raise ValueError(
+            "the denoiser's posterior gives rates that are nan: its logits are nan, or -inf for every clean state from "
+            "which x can come; let it give a finite logit to each state that data can have"
+        )
+
+
 def chunks(rows: int, states: int, device: torch.device, entries: int = CHUNK_ENTRIES) -> Iterator[slice]:
     """Slices of rows with about ``entries`` entries each; one for all where a cache is not what counts."""
     number = max(1, round(rows * states / entries)) if device.type == "cpu" else 1

@@ -13,7 +13,7 @@ from tauleap.observed import Observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
 from tauleap.reverse.dense import DenseReversal
-from tauleap.reverse.departures import Corrected, Departures, Free, positions
+from tauleap.reverse.departures import Corrected, Departures, Free, exit_rates, positions
 from tauleap.reverse.first_jump import FirstJumpClock
 from tauleap.reverse.mixture import Mixture
 from tauleap.reverse.rank_one import RankOneReversal
@@ -227,7 +227,7 @@ class ReverseProcess(nn.Module):
         away: Departures = _reversal(self.process, x, t).step_departures(earlier, between, posterior)
         if observed is not None:
             away = Free(away, observed)
-        leaves = _draw.uniforms(x.shape, x.device, generator) < away.exit_rate
+        leaves = _draw.uniforms(x.shape, x.device, generator) < exit_rates(away)
         chosen = leaves.reshape(-1).nonzero().squeeze(-1)
         return x.reshape(-1).index_copy(0, chosen, away.draw(chosen, generator)).reshape(x.shape)
 

@@ -10,13 +10,13 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.departures import exit_rates
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
     check_condition,
     check_generator,
     check_observed,
-    exit_rates,
     some,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap

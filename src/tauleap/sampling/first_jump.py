@@ -10,7 +10,8 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates, some
+from tauleap.reverse.departures import exit_rates
+from tauleap.sampling.sampler import Sampler, StepInfo, some
 
 
 class FirstJump(Sampler):

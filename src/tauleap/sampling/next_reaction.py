@@ -11,7 +11,8 @@ from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates, some
+from tauleap.reverse.departures import exit_rates
+from tauleap.sampling.sampler import Sampler, StepInfo, some
 
 
 class NextReaction(Sampler):

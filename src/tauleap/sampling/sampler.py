@@ -12,11 +12,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _check
-from tauleap._shapes import PerSite, States
+from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import Departures
 
 
 @dataclass(frozen=True)
@@ -136,21 +135,6 @@ def check_generator(generator: object) -> None:
         raise TypeError(
             f"generator must be a torch.Generator, got {type(generator).__name__}: write "
             "torch.Generator().manual_seed(0) for the seed 0"
-        )
-
-
-def exit_rates(departures: Departures) -> PerSite:
-    """Refuses those that are nan: else no site would ever jump there, and nobody would hear of it. On the CPU only."""
-    exits = departures.exit_rate
-    check_rates(exits)
-    return exits
-
-
-def check_rates(exits: Tensor) -> None:
-    if exits.device.type == "cpu" and bool(exits.isnan().any()):
-        raise ValueError(
-            "the denoiser's posterior gives rates that are nan: its logits are nan, or -inf for every clean state from "
-            "which x can come; let it give a finite logit to each state that data can have"
         )
 
 

@@ -12,7 +12,8 @@ from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, exit_rates
+from tauleap.reverse.departures import exit_rates
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
 

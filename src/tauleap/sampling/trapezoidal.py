@@ -11,7 +11,8 @@ from tauleap import _draw
 from tauleap._shapes import PerState, States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, check_rates
+from tauleap.reverse.departures import check_rates
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class Trapezoidal(Sampler):
