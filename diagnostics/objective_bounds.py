@@ -29,7 +29,7 @@ from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo, 
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import NAMES, process, slope
 from tauleap.testing.laws import joint_states, random_law
-from tauleap.testing.objective import TableDenoiser, at_paths, descend, every_noise, every_path, expected_discrete
+from tauleap.testing.paths import TableDenoiser, at_paths, descend, every_noise, every_path, expected_discrete
 
 COMMAND = "`python diagnostics/objective_bounds.py --write`"
 TIME = 0.5

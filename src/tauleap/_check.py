@@ -137,3 +137,12 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
 def rounding(dtype: torch.dtype, terms: int) -> float:
     """How far a sum of ``terms`` probabilities may be from 1 by rounding alone; numbers may have been float32 once."""
     return 16 * max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) * max(terms, 8) ** 0.5
+
+
+def randomness(generator: object) -> None:
+    """A ``torch.Generator``, or None for torch's own."""
+    if generator is not None and not isinstance(generator, torch.Generator):
+        raise TypeError(
+            f"generator must be a torch.Generator, got {type(generator).__name__}: "
+            "write torch.Generator().manual_seed(seed)"
+        )

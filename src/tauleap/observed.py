@@ -61,3 +61,10 @@ class Observed:
                     f"the observed values must be states that data can have, got {self.values[impossible][0].item()} "
                     "(the mask of an absorbing process, or a state of prior 0)"
                 )
+
+
+def check_observed(observed: object) -> Observed:
+    """Refuses what only looks like an ``Observed``."""
+    if not isinstance(observed, Observed):
+        raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
+    return observed

@@ -28,7 +28,7 @@ from tauleap.noise import (
 from tauleap.objective import CompleteElbo, GridTimes, UniformTimes, WeightedTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import integrate, joint_generator, joint_states, random_law
-from tauleap.testing.objective import TableDenoiser, every_noise
+from tauleap.testing.paths import TableDenoiser, every_noise
 
 # Most of the noise comes neither early nor late, so that few times are enough.
 SLOW = Exponential(0.05, 300.0)

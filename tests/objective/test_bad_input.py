@@ -17,7 +17,7 @@ from tauleap.objective import (
     WeightedTimes,
     fitted_times,
 )
-from tauleap.testing.objective import TableDenoiser
+from tauleap.testing.paths import TableDenoiser
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

@@ -28,7 +28,7 @@ from tauleap.objective import CompleteElbo, Draw, UniformTimes, prior_divergence
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law, site_kernels
-from tauleap.testing.objective import Path, TableDenoiser, at_paths
+from tauleap.testing.paths import Path, TableDenoiser, at_paths
 
 EARLIEST = 1e-11
 

@@ -14,7 +14,7 @@ from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess
 from tauleap.objective import CrossEntropy, DiscreteTimeElbo, GridTimes, prior_divergence
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law, site_kernels
-from tauleap.testing.objective import TableDenoiser, at_paths, every_path, expected_discrete
+from tauleap.testing.paths import TableDenoiser, at_paths, every_path, expected_discrete
 
 SIZE = 3
 PROCESSES = {

@@ -12,7 +12,7 @@ from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Pape
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law
-from tauleap.testing.objective import TableDenoiser, at_paths, descend, every_path
+from tauleap.testing.paths import TableDenoiser, at_paths, descend, every_path
 
 pytestmark = pytest.mark.usefixtures("unchecked")
 

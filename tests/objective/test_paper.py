@@ -13,7 +13,7 @@ from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess
 from tauleap.objective import CompleteElbo, Draw, PaperElbo, UniformTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import joint_states, random_law, site_generators, site_kernels
-from tauleap.testing.objective import TableDenoiser, at_paths, every_path
+from tauleap.testing.paths import TableDenoiser, at_paths, every_path
 
 SIZE, SITES, TIME = 3, 2, 0.45
 PROCESSES = {

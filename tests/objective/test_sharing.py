@@ -16,7 +16,7 @@ from tauleap.objective import (
     UniformTimes,
     WeightedTimes,
 )
-from tauleap.testing.objective import TableDenoiser
+from tauleap.testing.paths import TableDenoiser
 
 PROCESS = Uniform(4, Constant(0.7))
 X0 = torch.randint(4, (8, 2), generator=torch.Generator().manual_seed(0))

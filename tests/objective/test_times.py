@@ -24,7 +24,7 @@ from tauleap.objective import (
     fitted_times,
 )
 from tauleap.testing.laws import joint_states, random_law
-from tauleap.testing.objective import Path, TableDenoiser, at_paths, every_path
+from tauleap.testing.paths import Path, TableDenoiser, at_paths, every_path
 
 # Everything that may look at weighted times.
 OBJECTIVES = {

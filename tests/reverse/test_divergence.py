@@ -6,8 +6,9 @@ from torch import Tensor
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Denoiser, Posterior
-from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
+from tauleap.noise import Absorbing, Constant, Dense, ForwardProcess, LogLinear, RankOne
 from tauleap.reverse.mixture import Mixture
+from tauleap.testing.cases import of_every_kind
 
 SIZE = 4
 
@@ -19,24 +20,7 @@ class Silent(Denoiser):
         raise AssertionError
 
 
-def processes() -> dict[str, ForwardProcess]:
-    cycle = torch.eye(SIZE).roll(1, 1) - torch.eye(SIZE)
-    to_last = torch.zeros(SIZE, SIZE).index_fill_(1, torch.tensor([SIZE - 1]), 1.0) - torch.eye(SIZE)
-    laws = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.5, 0.0]], dtype=torch.float64)
-    return {
-        "uniform": Uniform(SIZE, Constant(0.7)),
-        "absorbing": Absorbing(SIZE, LogLinear()),
-        "absorbing, first state": Absorbing(SIZE, LogLinear(), mask=0),
-        "rank one": RankOne(laws[0], LogLinear()),
-        "rank one by site": RankOne(laws, LogLinear()),
-        "birth/death": BirthDeath(SIZE, Constant(1.3)),
-        "gaussian": Gaussian(SIZE, Constant(1.0), sigma_0=2.0, sigma_r=1.0),
-        "cycle": Dense(cycle, Constant(1.0)),
-        "absorbing as a matrix": Dense(to_last, Constant(1.5)),
-    }
-
-
-PROCESSES = processes()
+PROCESSES = of_every_kind()
 
 
 def pairs(process: ForwardProcess, t: float) -> tuple[Tensor, Tensor]:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
-from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
+from tauleap.noise import Constant, ForwardProcess, Uniform
+from tauleap.testing.cases import of_every_kind
 
 SIZE = 4
 
@@ -22,34 +23,17 @@ class Says(Denoiser):
         return Posterior(self.logits)
 
 
-def processes() -> dict[str, ForwardProcess]:
-    cycle = torch.eye(SIZE).roll(1, 1) - torch.eye(SIZE)
-    to_last = torch.zeros(SIZE, SIZE).index_fill_(1, torch.tensor([SIZE - 1]), 1.0) - torch.eye(SIZE)
-    laws = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.5, 0.0]], dtype=torch.float64)
-    return {
-        "uniform": Uniform(SIZE, Constant(0.7)),
-        "absorbing": Absorbing(SIZE, LogLinear()),
-        "absorbing, first state": Absorbing(SIZE, LogLinear(), mask=0),
-        "rank one": RankOne(laws[0], LogLinear()),
-        "rank one by site": RankOne(laws, LogLinear()),
-        "birth/death": BirthDeath(SIZE, Constant(1.3)),
-        "gaussian": Gaussian(SIZE, Constant(1.0), sigma_0=2.0, sigma_r=1.0),
-        "cycle": Dense(cycle, Constant(1.0)),
-        "absorbing as a matrix": Dense(to_last, Constant(1.5)),
-    }
-
-
 def kernel_matrices(process: ForwardProcess, t: float, s: float) -> Tensor:
     """q_t|s as matrices, (D, S, S), for D = 2 sites."""
     states = torch.arange(SIZE)[:, None].expand(-1, 2)
     return process.kernel_from(states, t, s, dtype=torch.float64).movedim(0, 1)
 
 
-@pytest.mark.parametrize("name", processes())
+@pytest.mark.parametrize("name", of_every_kind())
 @pytest.mark.parametrize(("t", "s"), [(0.9, 0.4), (0.5, 0.5), (0.3, 0.0), (1.0, 0.999)])
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
 def test_is_its_definition(name: str, t: float, s: float, dtype: torch.dtype) -> None:
-    process = processes()[name]
+    process = of_every_kind()[name]
     x = torch.cartesian_prod(torch.arange(SIZE), torch.arange(SIZE))
     logits = torch.randn(len(x), 2, SIZE, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     reverse = ReverseProcess(process, Says(logits.to(dtype)))
@@ -74,7 +58,7 @@ def test_one_time_a_sample_is_each_time_alone() -> None:
     x = torch.randint(SIZE - 1, (3, 2), generator=generator)
     t, s = torch.tensor([0.9, 0.5, 0.2]), torch.tensor([0.8, 0.0, 0.2])
     logits = torch.randn(3, 2, SIZE, generator=generator)
-    for process in processes().values():
+    for process in of_every_kind().values():
         together = ReverseProcess(process, Says(logits)).step_probs(x, t, s)
         for i in range(3):
             alone = ReverseProcess(process, Says(logits[i : i + 1])).step_probs(x[i : i + 1], float(t[i]), float(s[i]))
@@ -108,7 +92,7 @@ def test_gradients_flow() -> None:
         return ReverseProcess(process, Says(logits)).step_probs(torch.tensor([[1, 2]]), 0.8, 0.5)
 
     logits = torch.randn(1, 2, SIZE, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    for name, process in processes().items():
+    for name, process in of_every_kind().items():
         assert torch.autograd.gradcheck(step, (logits.requires_grad_(), process)), name
 
 

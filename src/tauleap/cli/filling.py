@@ -53,18 +53,18 @@ def fill_to(
     if unknown == 0:
         raise ValueError(f"{file} has nothing to fill in: leave cells empty, or say what is known with --observed")
     x = data.x.long().expand(variants, *data.x.shape).clone()
-    todo = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
-    work = [(variant, begin) for variant in range(variants) for begin in range(0, len(todo), size)]
+    incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
+    work = [(variant, begin) for variant in range(variants) for begin in range(0, len(incomplete), size)]
     shown = Console(stderr=True, quiet=not progress or len(work) < 2)
     for variant, begin in track(work, "completing", console=shown, transient=True):
-        rows = todo[begin : begin + size]
+        rows = incomplete[begin : begin + size]
         x[variant, rows] = model.complete(
             rows_of(data, rows),
             known[rows],
             steps=steps,
             sampler=sampler_of(sampler),
             temperature=temperature,
-            seed=part_seed(seed, variant * len(todo) + begin),
+            seed=part_seed(seed, variant * len(incomplete) + begin),
             batch_size=len(rows),
             states=True,
         )

@@ -15,7 +15,7 @@ from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
 from tauleap.noise.rank_one import at_own_state, draw_from
 from tauleap.objective.times import Times
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.reversal import Reversal
 
@@ -227,15 +227,11 @@ def has_rows(condition: Tensor, batch: int) -> bool:
 
 def check_kinds(observed: object, condition: object, generator: object) -> None:
     """Refuses what only looks like an ``Observed``, a condition or a generator."""
-    if observed is not None and not isinstance(observed, Observed):
-        raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
+    if observed is not None:
+        check_observed(observed)
     if condition is not None and not isinstance(condition, Tensor):
         raise TypeError(f"condition must be a tensor, got {type(condition).__name__}: write torch.tensor(condition)")
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise TypeError(
-            f"generator must be a torch.Generator, got {type(generator).__name__}: "
-            "write torch.Generator().manual_seed(seed)"
-        )
+    _check.randomness(generator)
 
 
 def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> SiteMask | None:

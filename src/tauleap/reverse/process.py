@@ -9,7 +9,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, Kernel, RankOneProcess
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
 from tauleap.reverse.dense import DenseReversal
@@ -305,9 +305,7 @@ class ReverseProcess(nn.Module):
         _check.time(t, x.shape[0])
         if observed is None:
             return x
-        if not isinstance(observed, Observed):
-            raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
-        observed.check(
+        check_observed(observed).check(
             x, self.process.num_states, None if self.process.all_states_are_data else self.process.data_states
         )
         return observed.fill(x)

@@ -8,15 +8,13 @@ from torch import Tensor
 from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.departures import exit_rates
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
     check_condition,
-    check_generator,
-    check_observed,
     some,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
@@ -127,11 +125,11 @@ def hold(
         raise ValueError("t must be > 0: at time 0 there is no noise, and no jump")
     _check.states(x, reverse.process.num_states)
     if observed is not None:
-        check_observed(observed, x, reverse.process.num_states)
+        check_observed(observed).check(x, reverse.process.num_states)
         x = observed.fill(x)
     if condition is not None:
         check_condition(condition, len(x))
-    check_generator(generator)
+    _check.randomness(generator)
     with torch.no_grad():
         if exact:
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)

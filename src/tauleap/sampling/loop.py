@@ -18,11 +18,11 @@ from tauleap import _check
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.noise.rank_one import draw_from
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.grid import check_grid
-from tauleap.sampling.sampler import Sampler, StepInfo, check_condition, check_generator, check_observed
+from tauleap.sampling.sampler import Sampler, StepInfo, check_condition
 
 Final = Literal["mode", "sample", "none"]
 Times: TypeAlias = Float[Tensor, "times"]
@@ -130,10 +130,10 @@ def sample(
     if start is not None:
         _check_start(start, full, reverse.process.num_states)
     if observed is not None:
-        check_observed(observed, torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
+        check_observed(observed).check(torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
     if condition is not None:
         check_condition(condition, number)
-    check_generator(generator)
+    _check.randomness(generator)
     kept = _kept_times(trace, times)
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))

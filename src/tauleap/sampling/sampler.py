@@ -14,7 +14,7 @@ from torch import Tensor
 from tauleap import _check
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 
 
@@ -111,14 +111,8 @@ class Sampler(ABC):
         _check.states(x_t, reverse.process.num_states, name="x_t")
         if observed is None:
             return x_t
-        check_observed(observed, x_t, reverse.process.num_states)
+        check_observed(observed).check(x_t, reverse.process.num_states)
         return observed.fill(x_t)
-
-
-def check_observed(observed: object, x: States, num_states: int) -> None:
-    if not isinstance(observed, Observed):
-        raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
-    observed.check(x, num_states)
 
 
 def check_condition(condition: object, number: int) -> None:
@@ -127,14 +121,6 @@ def check_condition(condition: object, number: int) -> None:
     if condition.ndim < 1 or condition.shape[0] != number:
         raise ValueError(
             f"condition must have one entry a sample, {number}, along its first axis, got {tuple(condition.shape)}"
-        )
-
-
-def check_generator(generator: object) -> None:
-    if generator is not None and not isinstance(generator, torch.Generator):
-        raise TypeError(
-            f"generator must be a torch.Generator, got {type(generator).__name__}: write "
-            "torch.Generator().manual_seed(0) for the seed 0"
         )
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
-from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, Gaussian, Uniform
+from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.laws import random_law
@@ -33,6 +33,25 @@ LEAPS: tuple[tuple[str, MultipleJumps], ...] = tuple(
     (name, how) for name in NAMES for how in get_args(MultipleJumps) if how != "add" or process(name).ordinal
 )
 """Each of them with every treatment of several jumps that it allows."""
+
+
+def of_every_kind() -> dict[str, ForwardProcess]:
+    """Processes of four states, for two sites where these differ: all formulae, and generators without a structure."""
+    size = 4
+    cycle = torch.eye(size).roll(1, 1) - torch.eye(size)
+    to_last = torch.zeros(size, size).index_fill_(1, torch.tensor([size - 1]), 1.0) - torch.eye(size)
+    laws = torch.tensor([[0.1, 0.2, 0.3, 0.4], [0.25, 0.25, 0.5, 0.0]], dtype=torch.float64)
+    return {
+        "uniform": Uniform(size, Constant(0.7)),
+        "absorbing": Absorbing(size, LogLinear()),
+        "absorbing, first state": Absorbing(size, LogLinear(), mask=0),
+        "rank one": RankOne(laws[0], LogLinear()),
+        "rank one by site": RankOne(laws, LogLinear()),
+        "birth/death": BirthDeath(size, Constant(1.3)),
+        "gaussian": Gaussian(size, Constant(1.0), sigma_0=2.0, sigma_r=1.0),
+        "cycle": Dense(cycle, Constant(1.0)),
+        "absorbing as a matrix": Dense(to_last, Constant(1.5)),
+    }
 
 
 def correlated(name: str, sites: int, num_states: int = 3, seed: int = 1) -> tuple[ReverseProcess, Tensor]:
