@@ -20,6 +20,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from tauleap.evaluate.plots import STYLE, save_png
+from tauleap.evaluate.pushed import marginal, run
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -33,7 +34,6 @@ from tauleap.sampling import (
     uniform_grid,
 )
 from tauleap.testing.cases import NAMES, correlated, draws, slope, smooth, total_variation
-from tauleap.testing.pushed import marginal, run
 
 END = 0.1
 BUDGETS = (8, 16, 32, 64, 128, 256)

@@ -23,12 +23,13 @@ from torch import Tensor
 
 from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
 from tauleap.evaluate import bits_per_dim, exact_log_likelihood
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.plots import STYLE, save_png
 from tauleap.noise import BirthDeath, Constant, ForwardProcess
 from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo, UniformTimes, prior_divergence
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import NAMES, process, slope
-from tauleap.testing.laws import joint_states, random_law
+from tauleap.testing.laws import random_law
 from tauleap.testing.paths import TableDenoiser, at_paths, descend, every_noise, every_path, expected_discrete
 
 COMMAND = "`python diagnostics/objective_bounds.py --write`"

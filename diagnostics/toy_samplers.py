@@ -22,6 +22,8 @@ from torch import Tensor
 
 from tauleap.data import tau_pmf
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate import pushed
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.plots import STYLE, draw_laws, save_png
 from tauleap.noise import Exponential, Gaussian
 from tauleap.reverse import ReverseProcess
@@ -39,9 +41,7 @@ from tauleap.sampling import (
     sample,
     uniform_grid,
 )
-from tauleap.testing import pushed
 from tauleap.testing.cases import hellinger
-from tauleap.testing.laws import joint_states
 
 BUDGETS = (8, 16, 32, 64)
 END = 0.01

@@ -263,7 +263,7 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
     run, data = run_of("table")
     out = tmp_path / "out"
     cases: list[tuple[list[object], str]] = [
-        (["train", tmp_path / "none"], "does not exist, and is none of the recipes toy, digits"),
+        (["train", tmp_path / "none"], "does not exist, and is none of the recipes toy, toy-paper, digits"),
         (["train", "tau"], "tau does not exist"),
         (["train", data, "--out", out, "--length", 3], "length has no meaning"),
         (["train", data, "--out", out, "--lr", 0.1], "--lr is for a recipe"),

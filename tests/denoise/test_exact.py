@@ -6,15 +6,10 @@ from torch.testing import assert_close
 
 from tauleap import Observed
 from tauleap.denoise import Denoiser, ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, RankOne, Uniform
 from tauleap.testing import PROCESSES, DenoiserContract, Example
-from tauleap.testing.laws import (
-    assert_relative,
-    joint_states,
-    posterior_marginals,
-    random_law,
-    site_kernels,
-)
+from tauleap.testing.laws import assert_relative, posterior_marginals, random_law
 
 
 class TestExactDenoiser(DenoiserContract):

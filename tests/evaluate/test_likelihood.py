@@ -13,6 +13,7 @@ from torch.testing import assert_close
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Denoiser, ExactDenoiser, NetworkDenoiser, Posterior
 from tauleap.evaluate import Estimate, bits_per_dim, exact_law, exact_log_likelihood
+from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.noise import (
     Absorbing,
     BirthDeath,
@@ -27,7 +28,7 @@ from tauleap.noise import (
 )
 from tauleap.objective import CompleteElbo, GridTimes, UniformTimes, WeightedTimes
 from tauleap.testing.examples import cycle
-from tauleap.testing.laws import integrate, joint_generator, joint_states, random_law
+from tauleap.testing.laws import integrate, random_law
 from tauleap.testing.paths import TableDenoiser, every_noise
 
 # Most of the noise comes neither early nor late, so that few times are enough.

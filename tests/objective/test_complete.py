@@ -10,6 +10,7 @@ from torch.testing import assert_close
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import (
     Absorbing,
     BirthDeath,
@@ -27,7 +28,7 @@ from tauleap.noise import (
 from tauleap.objective import CompleteElbo, Draw, UniformTimes, prior_divergence
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
-from tauleap.testing.laws import joint_states, random_law, site_kernels
+from tauleap.testing.laws import random_law
 from tauleap.testing.paths import Path, TableDenoiser, at_paths
 
 EARLIEST = 1e-11

@@ -10,10 +10,11 @@ from torch.testing import assert_close
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
 from tauleap.objective import CrossEntropy, DiscreteTimeElbo, GridTimes, prior_divergence
 from tauleap.testing.examples import cycle
-from tauleap.testing.laws import joint_states, random_law, site_kernels
+from tauleap.testing.laws import random_law
 from tauleap.testing.paths import TableDenoiser, at_paths, every_path, expected_discrete
 
 SIZE = 3

@@ -7,11 +7,12 @@ from torch.testing import assert_close
 
 from tauleap import ReverseProcess
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, Gaussian, LogLinear, RankOne, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, PaperElbo
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
-from tauleap.testing.laws import joint_states, random_law
+from tauleap.testing.laws import random_law
 from tauleap.testing.paths import TableDenoiser, at_paths, descend, every_path
 
 pytestmark = pytest.mark.usefixtures("unchecked")

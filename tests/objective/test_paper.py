@@ -9,10 +9,11 @@ from torch.testing import assert_close
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Posterior
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
 from tauleap.objective import CompleteElbo, Draw, PaperElbo, UniformTimes
 from tauleap.testing.examples import cycle
-from tauleap.testing.laws import joint_states, random_law, site_generators, site_kernels
+from tauleap.testing.laws import random_law, site_generators
 from tauleap.testing.paths import TableDenoiser, at_paths, every_path
 
 SIZE, SITES, TIME = 3, 2, 0.45

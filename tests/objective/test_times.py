@@ -11,19 +11,21 @@ from scipy import stats
 from torch.testing import assert_close
 
 from tauleap import ReverseProcess
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
     DiscreteTimeElbo,
     GridTimes,
+    LogUniformTimes,
     PaperElbo,
     Times,
     UniformTimes,
     WeightedTimes,
     fitted_times,
 )
-from tauleap.testing.laws import joint_states, random_law
+from tauleap.testing.laws import random_law
 from tauleap.testing.paths import Path, TableDenoiser, at_paths, every_path
 
 # Everything that may look at weighted times.
@@ -51,6 +53,8 @@ def paths(t: float) -> Path:
 LAWS = (
     UniformTimes(),
     UniformTimes(0.2, stratified=False),
+    LogUniformTimes(),
+    LogUniformTimes(0.1, stratified=False),
     WeightedTimes([5.0, 1.0, 0.5, 2.0]),
     WeightedTimes([1.0, 9.0], 0.1, stratified=False),
     GridTimes(7),
@@ -121,7 +125,7 @@ def test_gradients_agree_by_monte_carlo_for_every_law_of_times(name: str) -> Non
     """Independent, stratified and weighted times: pairs of them within 4 standard errors in every entry."""
     generator = torch.Generator().manual_seed(0)
     found = []
-    for times in (UniformTimes(stratified=False), UniformTimes(), WeightedTimes([4.0, 1.0, 2.0])):
+    for times in (UniformTimes(stratified=False), UniformTimes(), LogUniformTimes(), WeightedTimes([4.0, 1.0, 2.0])):
         reverse = ReverseProcess(PROCESS, TableDenoiser.random(3, 2))
         draws = []
         for _ in range(40):
@@ -181,6 +185,7 @@ def test_equal_laws_are_equal() -> None:
 
 def test_what_differs_says_so() -> None:
     assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
+    assert repr(LogUniformTimes(0.1)) == "LogUniformTimes(0.1)"
     assert repr(GridTimes(5)) == "GridTimes(5)"
     assert repr(GridTimes(5, stratified=False)) == "GridTimes(5, stratified=False)"
     with pytest.raises(

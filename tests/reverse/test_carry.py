@@ -5,10 +5,11 @@ import pytest
 import torch
 
 from tauleap.denoise import ExactDenoiser, Posterior
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.noise import Absorbing, BirthDeath, Constant, Gaussian, RankOne, Uniform
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import NAMES, correlated, process
-from tauleap.testing.laws import joint_states, random_law
+from tauleap.testing.laws import random_law
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import site_kernels
+from tauleap.evaluate.pushed import run
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -19,8 +21,7 @@ from tauleap.sampling import (
     WithCorrector,
     uniform_grid,
 )
-from tauleap.testing.laws import push, site_kernels
-from tauleap.testing.pushed import run
+from tauleap.testing.laws import push
 from tauleap.testing.sampler import END, SamplerContract
 
 

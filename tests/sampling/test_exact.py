@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from tauleap.evaluate.pushed import marginal, push_corrector, run
 from tauleap.noise import Absorbing
 from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, hold, sample
 from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from
-from tauleap.testing.pushed import marginal, push_corrector, run
 
 LEVEL = 1e-3
 DRAWS = 100_000

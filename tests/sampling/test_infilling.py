@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states
+from tauleap.evaluate.pushed import leap_laws, marginal, push_sites, run
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -25,8 +27,7 @@ from tauleap.sampling import (
     sample,
 )
 from tauleap.testing.cases import NAMES, correlated, counts, draws
-from tauleap.testing.laws import assert_drawn_from, joint_states
-from tauleap.testing.pushed import leap_laws, marginal, push_sites, run
+from tauleap.testing.laws import assert_drawn_from
 
 LEVEL = 1e-3
 DRAWS = 10_000

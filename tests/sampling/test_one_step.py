@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.pushed import leap_laws, marginal, push_sites, run
 from tauleap.noise import Constant, Dense
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.cases import LEAPS, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from, random_law
-from tauleap.testing.pushed import leap_laws, marginal, push_sites, run
 
 TREATMENTS: tuple[MultipleJumps, ...] = ("add", "reject", "last")
 LEVEL = 1e-3

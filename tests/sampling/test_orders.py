@@ -9,6 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from tauleap.evaluate.joint_space import joint_states
+from tauleap.evaluate.pushed import marginal, push_corrector, push_sites, run
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -22,8 +24,6 @@ from tauleap.sampling import (
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.cases import LEAPS, NAMES, correlated, slope, smooth, total_variation
-from tauleap.testing.laws import joint_states
-from tauleap.testing.pushed import marginal, push_corrector, push_sites, run
 
 END = 0.1
 

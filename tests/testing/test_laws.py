@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours
 from tauleap.testing.examples import cycle, reversible
 from tauleap.testing.laws import (
     assert_drawn_from,
@@ -13,9 +14,6 @@ from tauleap.testing.laws import (
     count,
     exact_exponential,
     integrate,
-    joint_generator,
-    joint_states,
-    neighbours,
     posterior_marginals,
     push,
     random_law,

@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import io
+import math
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,19 @@ def test_the_learning_rate_grows_linearly_and_stays(recipe, tmp_path: Path) -> N
     with (tmp_path / "train.csv").open() as file:
         rates = [float(row["lr"]) for row in csv.DictReader(file)]
     assert rates == pytest.approx([2e-3, 4e-3, 6e-3, 8e-3, 1e-2, 1e-2, 1e-2, 1e-2], rel=1e-12)
+
+
+def test_the_learning_rate_falls_along_half_a_cosine_to_a_hundredth(recipe, tmp_path: Path) -> None:
+    trained(recipe(steps=8, warmup=2, decay=6, lr=1e-2, log_every=1), tmp_path)
+    with (tmp_path / "train.csv").open() as file:
+        rates = [float(row["lr"]) for row in csv.DictReader(file)]
+    falling = [0.01 + 0.99 * (1 + math.cos(math.pi * share / 4)) / 2 for share in range(5)]
+    assert rates == pytest.approx([5e-3, 1e-2, *(1e-2 * share for share in falling), 1e-4], rel=1e-12)
+
+
+def test_a_learning_rate_cannot_fall_while_it_grows(recipe) -> None:
+    with pytest.raises(ValueError, match="after the warm-up of 5 steps, got 5"):
+        recipe(warmup=5, decay=5)
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])

@@ -13,7 +13,7 @@ class Complete:
     """Fill in what is not known: empty cells, the end of a text or a melody, transparent pixels, or any sites."""
 
     run_folder: Path
-    """Folder of a run or a saved model."""
+    """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
     file: Path
     """What to complete, of the kind that the model was trained on."""
     observed: str | None = None

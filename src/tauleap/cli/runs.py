@@ -26,10 +26,14 @@ MOST_CELLS = 2**24
 def open_run(run: Path) -> tuple[Model, Form]:
     """The model of a run, a checkpoint or a saved folder, and the form in which its samples are written."""
     from tauleap.data.array_file import ArrayForm
-    from tauleap.pretrained import load
+    from tauleap.pretrained import builtin_models, load
+    from tauleap.pretrained.builtin import locate
 
-    if not run.is_dir():
-        raise ValueError(f"{run} is not a folder of a run: write the folder that `tauleap train` has made")
+    if not locate(run).is_dir():
+        raise ValueError(
+            f"{run} is not a folder of a run: write the folder that `tauleap train` has made, or one of the models of "
+            f"the package: {', '.join(builtin_models())}"
+        )
     model = load(run)
     if model.shape is None:
         raise ValueError(

@@ -15,7 +15,7 @@ from typing import Literal
 
 from tauleap.cli.runs import at_least, seeded, tell
 
-RECIPES = ("toy", "digits")
+RECIPES = ("toy", "toy-paper", "digits")
 # What only a recipe has: for other data it is chosen to suit.
 _OF_RECIPES = (
     *("batch_size", "lr", "checkpoint_every", "precision", "devices", "nodes", "strategy", "accumulate", "compile"),
@@ -34,7 +34,7 @@ class Train:
     """
 
     what: str
-    """A file or a folder; or the recipe toy or digits."""
+    """A file or a folder; or the recipe toy, toy-paper or digits."""
     out: Path | None = None
     """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
     steps: int | None = None
@@ -137,7 +137,7 @@ class Train:
         from tauleap import recipes
         from tauleap.training import NonFiniteError, Run, train
 
-        recipe = getattr(recipes, self.what)()
+        recipe = getattr(recipes, self.what.replace("-", "_"))()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))

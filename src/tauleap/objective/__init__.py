@@ -20,7 +20,7 @@ from tauleap.objective.draw import Draw
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.paper import PaperElbo
 from tauleap.objective.prior import prior_divergence
-from tauleap.objective.times import GridTimes, Times, UniformTimes, WeightedTimes, fitted_times
+from tauleap.objective.times import GridTimes, LogUniformTimes, Times, UniformTimes, WeightedTimes, fitted_times
 
 __all__ = [
     "CompleteElbo",
@@ -28,6 +28,7 @@ __all__ = [
     "DiscreteTimeElbo",
     "Draw",
     "GridTimes",
+    "LogUniformTimes",
     "Loss",
     "Objective",
     "PaperElbo",

@@ -71,6 +71,25 @@ class UniformTimes(Times):
         return f"UniformTimes({self.eps:g}{'' if self.stratified else ', stratified=False'})"
 
 
+class LogUniformTimes(Times):
+    """Density 1 / t on (eps, 1), even in log t: for processes whose loss grows like 1 / t towards the data.
+
+    >>> t, weight = LogUniformTimes(0.01).at(torch.tensor([0.0, 0.5], dtype=torch.float64))
+    >>> t  # half of the times are below the geometric mean of eps and 1
+    tensor([0.0100, 0.1000], dtype=torch.float64)
+    """
+
+    def __init__(self, eps: float = 0.01, *, stratified: bool = True) -> None:
+        super().__init__(eps, stratified)
+
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        t = self.eps ** (1 - places)
+        return t, t * (-math.log(self.eps) / (1 - self.eps))
+
+    def __repr__(self) -> str:
+        return f"LogUniformTimes({self.eps:g}{'' if self.stratified else ', stratified=False'})"
+
+
 class WeightedTimes(Times):
     """Importance sampling over t: a density on (eps, 1) that is constant on ``len(weights)`` parts of equal width.
 

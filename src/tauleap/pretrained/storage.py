@@ -20,6 +20,7 @@ from tauleap.data.form import form_from
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
+from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.config import build, describe
 from tauleap.pretrained.model import Model
 
@@ -80,13 +81,17 @@ def save(model: Model, folder: str | os.PathLike[str]) -> Path:
 def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Model:
     """The model in ``folder``: one that was saved, a checkpoint, or a run's folder, whose latest checkpoint is taken.
 
-    It is in evaluation mode, with the averaged weights where it comes from training.
+    Where there is no such folder, a model of the package by its name, such as "toy". It is in evaluation mode, with the
+    averaged weights where it comes from training.
     """
-    folder = run = Path(folder)
+    folder = run = locate(folder)
     if not (folder / CONFIG).exists() and (folder / "latest" / CONFIG).exists():
         folder = folder / "latest"
     if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
-        raise FileNotFoundError(f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}")
+        raise FileNotFoundError(
+            f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
+            f"{', '.join(builtin_models())}"
+        )
     config, content = _read_config(folder / CONFIG), (folder / WEIGHTS).read_bytes()
     if hashlib.sha256(content).hexdigest() != config["weights_sha256"]:
         raise ValueError(f"{folder / WEIGHTS} is damaged, or of another model than {CONFIG}: its checksum differs")

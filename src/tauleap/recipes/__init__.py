@@ -1,6 +1,6 @@
 """Experiments, one file each: a function that returns a frozen :class:`tauleap.training.Recipe`."""
 
 from tauleap.recipes.digits import digits
-from tauleap.recipes.toy import toy
+from tauleap.recipes.toy import toy, toy_paper
 
-__all__ = ["digits", "toy"]
+__all__ = ["digits", "toy", "toy_paper"]

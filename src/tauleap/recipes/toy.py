@@ -10,7 +10,7 @@ from tauleap.data import Dataset, tau_points
 from tauleap.denoise import NetworkDenoiser
 from tauleap.network import ResidualMLP
 from tauleap.noise import Exponential, Gaussian
-from tauleap.objective import CompleteElbo
+from tauleap.objective import CompleteElbo, LogUniformTimes, PaperElbo
 from tauleap.pretrained import Model
 from tauleap.training import Recipe, Settings
 
@@ -19,12 +19,43 @@ _ROWS, _HELD_OUT = 1_000_000, 10_000
 
 
 def toy() -> Recipe:
-    """A million points, Gaussian noise, a network of 16,880 weights; batches of 32 for a million steps."""
+    """A million points, the paper's noise, and a network that learns them in about a minute.
+
+    What differs from the paper: the network sees each coordinate as 32 indicators and is four times as wide; the loss
+    is the complete bound with its reconstruction term, at times even in log t, since the rates grow towards the data;
+    and the learning rate falls.
+    """
+    steps = 4000
     return Recipe(
         name="toy",
         data=_data,
-        model=_model,
-        objective=CompleteElbo(),
+        model=_wide_model,
+        objective=CompleteElbo(reconstruction=True, times=LogUniformTimes()),
+        settings=Settings(
+            batch_size=512,
+            lr=3e-3,
+            warmup=100,
+            decay=steps,
+            ema=0.999,
+            steps=steps,
+            checkpoint_every=1000,
+            log_every=100,
+            validate_every=2000,
+            validation_rows=1024,
+            sample_every=2000,
+            samples=4096,
+        ),
+        picture=_picture,
+    )
+
+
+def toy_paper() -> Recipe:
+    """As published: 16,880 weights, L_CT, Adam with a learning rate of 1e-4, batches of 32 for a million steps."""
+    return Recipe(
+        name="toy-paper",
+        data=_data,
+        model=_published_model,
+        objective=PaperElbo(passes=2),
         settings=Settings(
             batch_size=32,
             lr=1e-4,
@@ -41,15 +72,24 @@ def toy() -> Recipe:
     )
 
 
+def toy_process() -> Gaussian:
+    """The noise of Appendix H.1: beta(t) = 5 * 5^t log 5, a stationary law of deviation 8, rates of length 1."""
+    return Gaussian(SIZE, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
+
+
 def _data() -> tuple[Dataset, Dataset]:
     generator = torch.Generator().manual_seed(0)
     points = tau_points(_ROWS + _HELD_OUT, size=SIZE, generator=generator).to(torch.uint8)
     return Dataset(points[:_ROWS], SIZE), Dataset(points[_ROWS:], SIZE)
 
 
-def _model() -> Model:
-    process = Gaussian(SIZE, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
-    return Model(process, NetworkDenoiser(ResidualMLP(SIZE, (2,))), shape=(2,))
+def _wide_model() -> Model:
+    network = ResidualMLP(SIZE, (2,), width=64, hidden=128, one_hot=True)
+    return Model(toy_process(), NetworkDenoiser(network), shape=(2,))
+
+
+def _published_model() -> Model:
+    return Model(toy_process(), NetworkDenoiser(ResidualMLP(SIZE, (2,))), shape=(2,))
 
 
 def _picture(points: Tensor) -> np.ndarray:

@@ -9,15 +9,9 @@ from hypothesis import given
 from torch import Tensor
 from torch.testing import assert_close
 
+from tauleap.evaluate.joint_space import by_site, site_kernels, uniform_states
 from tauleap.noise import ForwardProcess
-from tauleap.testing.laws import (
-    assert_relative,
-    by_site,
-    exact_exponential,
-    site_generators,
-    site_kernels,
-    uniform_states,
-)
+from tauleap.testing.laws import assert_relative, exact_exponential, site_generators
 from tauleap.testing.properties import PROPERTY, SEEDS, TIMES
 
 

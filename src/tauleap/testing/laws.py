@@ -1,13 +1,12 @@
 """Laws to test against: random ones, the joint space by brute force, and the chi-square test.
 
-A joint law of D sites is a table of shape (S,)*D; "every joint state" is the rows of ``joint_states``, in the order of
-the flattened table. Nothing here is fast, and nothing here uses the formulas that it is there to test.
+A joint law of D sites is a table of shape (S,)*D. Nothing here is fast, and nothing here uses the formulas that it is
+there to test.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
 
 import mpmath
 import numpy as np
@@ -15,6 +14,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from tauleap.evaluate.joint_space import by_site, joint_states, uniform_states
 from tauleap.noise import ForwardProcess
 
 LEVEL = 1e-6
@@ -38,35 +38,6 @@ def random_law(allowed: Tensor, seed: int, *, holes: float = 0.0) -> Tensor:
     return weights / weights.sum()
 
 
-@lru_cache
-def joint_states(num_states: int, sites: int) -> Tensor:
-    """Every joint state, (S^D, D)."""
-    axes = torch.meshgrid(*[torch.arange(num_states)] * sites, indexing="ij")
-    return torch.stack([axis.reshape(-1) for axis in axes], dim=-1)
-
-
-def neighbours(table: Tensor) -> Tensor:
-    """At [n, d, v] the entry of ``table`` for joint state n with site d set to v: (S^D, D, S)."""
-    return table.reshape(-1)[neighbour_numbers(table.shape[0], table.ndim)]
-
-
-@lru_cache
-def neighbour_numbers(num_states: int, sites: int) -> Tensor:
-    """At [n, d, v] the number of joint state n with site d set to v."""
-    strides = num_states ** torch.arange(sites - 1, -1, -1)
-    steps = torch.arange(num_states) - joint_states(num_states, sites)[..., None]
-    return torch.arange(num_states**sites)[:, None, None] + steps * strides[:, None]
-
-
-def joint_generator(rates: Tensor) -> Tensor:
-    """Generators on the joint space, (..., S^D, S^D), of jumps of one site at a time, ``rates`` (..., S^D, D, S)."""
-    *times, count, sites, size = rates.shape
-    out = rates.new_zeros(*times, count, count)
-    out.scatter_add_(-1, neighbour_numbers(size, sites).reshape(count, -1).expand(*times, -1, -1), rates.flatten(-2))
-    out.diagonal(dim1=-2, dim2=-1).zero_()
-    return out - torch.diag_embed(out.sum(-1))
-
-
 def push(law: Tensor, kernels: Tensor) -> Tensor:
     """The joint law after each site d has moved by the kernel ``kernels[d]`` (S, S)."""
     for site, kernel in enumerate(kernels):
@@ -85,22 +56,6 @@ def posterior_marginals(law: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor
         marginals[:, site].index_add_(-1, states[:, site], joint)
     total = joint.sum(-1)
     return marginals / total[:, None, None], total
-
-
-def uniform_states(num_states: int, shape: tuple[int, ...]) -> Tensor:
-    """S samples, (S, *shape): in sample v every site is in state v."""
-    return torch.arange(num_states).reshape(-1, *[1] * len(shape)).expand(-1, *shape).contiguous()
-
-
-def by_site(values: Tensor) -> Tensor:
-    """What belongs to ``uniform_states``, (S, *shape, S), as one matrix a site, (D, S, S): rows are the states."""
-    return values.reshape(len(values), -1, values.shape[-1]).transpose(0, 1)
-
-
-def site_kernels(process: ForwardProcess, shape: tuple[int, ...], t: float, s: float = 0.0) -> Tensor:
-    """q_t|s of every site, (D, S, S), as ``kernel_from`` gives it in float64."""
-    states = uniform_states(process.num_states, shape)
-    return by_site(process.kernel_from(states, t, s, dtype=torch.float64))
 
 
 def site_generators(process: ForwardProcess, shape: tuple[int, ...]) -> Tensor:

@@ -9,10 +9,11 @@ from hypothesis import given
 from torch import Tensor
 from torch.testing import assert_close
 
+from tauleap.evaluate.joint_space import uniform_states
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.denoiser import GivenLogits
-from tauleap.testing.laws import assert_relative, uniform_states
+from tauleap.testing.laws import assert_relative
 from tauleap.testing.properties import POSITIVE_TIMES, PROPERTY, SEEDS
 
 

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from tauleap._shapes import States, Time
 from tauleap.denoise import Denoiser, Posterior
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import ForwardProcess
 from tauleap.objective import DiscreteTimeElbo, Draw, Objective, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.testing.laws import joint_states, site_generators, site_kernels
+from tauleap.testing.laws import site_generators
 
 
 class TableDenoiser(Denoiser):

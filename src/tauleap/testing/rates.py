@@ -7,14 +7,9 @@ from hypothesis import given
 from torch import Tensor
 from torch.testing import assert_close
 
+from tauleap.evaluate.joint_space import by_site, site_kernels
 from tauleap.testing.kernel import OfProcess
-from tauleap.testing.laws import (
-    assert_drawn_from,
-    by_site,
-    count,
-    site_generators,
-    site_kernels,
-)
+from tauleap.testing.laws import assert_drawn_from, count, site_generators
 from tauleap.testing.properties import PROPERTY, TIMES
 
 

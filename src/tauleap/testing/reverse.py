@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours, site_kernels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -18,14 +19,10 @@ from tauleap.testing.laws import (
     assert_relative,
     count,
     integrate,
-    joint_generator,
-    joint_states,
-    neighbours,
     posterior_marginals,
     push,
     random_law,
     site_generators,
-    site_kernels,
 )
 from tauleap.testing.logits import LogitsContract
 

@@ -11,13 +11,14 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, RankOne, Uniform
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, sample, uniform_grid
 from tauleap.testing.cases import counts, draws
 from tauleap.testing.examples import Example, cycle
-from tauleap.testing.laws import assert_drawn_from, push, random_law, site_kernels
+from tauleap.testing.laws import assert_drawn_from, push, random_law
 
 END = 0.1
 EXAMPLES: tuple[Example, ...] = (

@@ -71,9 +71,9 @@ class Engine:
     def step(self, n: int) -> dict[str, Tensor]:
         """The n-th step, counted from 0: the loss, its terms, and the norm of the gradient before it was clipped."""
         values = self.backward(n)
-        if n <= self.settings.warmup:
-            for group in self.optimizer.param_groups:
-                group["lr"] = self.settings.lr * min(1.0, (n + 1) / max(self.settings.warmup, 1))
+        rate = self.settings.learning_rate(n)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
         if self.settings.clip is not None:
             values["gradient_norm"] = self._clip(self.settings.clip)
         (self.optimizer if self._alone else self._fabric_optimizer).step()

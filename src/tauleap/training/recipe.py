@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -43,6 +44,8 @@ class Settings:
     """Of the weights, the order of the data and all noise."""
     warmup: int = 0
     """Steps in which the learning rate grows from 0."""
+    decay: int | None = None
+    """Step by which the learning rate has fallen to a hundredth, along half a cosine; None: it does not fall."""
     clip: float | None = 1.0
     """The largest norm of the gradient."""
     betas: tuple[float, float] = (0.9, 0.999)
@@ -69,11 +72,26 @@ class Settings:
         for name in ("validate_every", "sample_every"):
             if getattr(self, name) is not None:
                 _check.integer(name, getattr(self, name), least=1)
+        if self.decay is not None and _check.integer("decay", self.decay, least=1) <= self.warmup:
+            raise ValueError(f"decay must be a step after the warm-up of {self.warmup} steps, got {self.decay}")
         _check.positive("lr", self.lr)
         if self.clip is not None:
             _check.positive("clip", self.clip)
 
+    def learning_rate(self, n: int) -> float:
+        """That of the n-th step, counted from 0.
 
+        >>> [round(Settings(32, lr=1.0, warmup=2, decay=6).learning_rate(n), 3) for n in range(8)]
+        [0.5, 1.0, 1.0, 0.855, 0.505, 0.155, 0.01, 0.01]
+        """
+        grown = min(1.0, (n + 1) / max(self.warmup, 1))
+        if self.decay is None:
+            return self.lr * grown
+        fallen = min(max(n - self.warmup, 0) / (self.decay - self.warmup), 1.0)
+        return self.lr * grown * (_LEAST_RATE + (1 - _LEAST_RATE) * (1 + math.cos(math.pi * fallen)) / 2)
+
+
+_LEAST_RATE = 0.01
 _FREE = ("steps", "checkpoint_every", "log_every", "validate_every", "validation_rows", "sample_every", "samples")
 
 

@@ -3,7 +3,7 @@
 Given the joint state x, the sites of a leap or of an ancestral step are independent, so a step is known by the law of
 each site, (S^D, D, S), and costs one product over the sites. Steps of two stages go through all pairs of states. With
 an exact denoiser the difference between what comes out and what should come out is the error of the method, to sixteen
-digits, where a million draws would show three.
+digits, where a million draws would show three; with a trained one it is what its samples converge to.
 """
 
 from __future__ import annotations
@@ -17,6 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tauleap.denoise import Posterior
+from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -29,7 +31,6 @@ from tauleap.sampling import (
     WithCorrector,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
-from tauleap.testing.laws import joint_generator, joint_states, site_kernels
 
 NEGLIGIBLE = 1e-15
 """A pair of states of less probability is left out of a step of two stages."""
@@ -98,22 +99,29 @@ def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
 
 
 def _clamped_sum(rates: Tensor, x: Tensor, tau: float) -> Tensor:
-    """For sites with rates (n, S) and states x (n, 1).
-
-    The circle is so long that what goes round it is below rounding: by Bernstein's inequality a sum of jumps of length
-    < S, of mean m and variance v, is further than 25 S + sqrt(75 v) from m with a probability below exp(-37).
-    """
+    """For sites with rates (n, S) and states x (n, 1); the circle is so long that what goes round is below rounding."""
     size = rates.shape[-1]
     displacement = torch.arange(size) - x
-    mean, variance = tau * (rates * displacement).sum(-1), tau * (rates * displacement**2).sum(-1)
-    reach = float((mean.abs() + torch.sqrt(75 * variance)).max()) + 26 * size
-    length = 1 << math.ceil(math.log2(2 * reach))
+    length = 1 << math.ceil(math.log2(2 * max(size, _reach(tau * rates, displacement))))
     circle = torch.zeros(len(x), length, dtype=rates.dtype).scatter_(-1, displacement % length, rates)
     law = torch.fft.irfft(torch.exp(tau * (torch.fft.rfft(circle) - rates.sum(-1, keepdim=True))), n=length)
     place = torch.arange(length)
     place = torch.where(place < length // 2, place, place - length)
     ends = (x + place).clamp_(0, size - 1)
     return torch.zeros_like(rates).scatter_add_(-1, ends, law.clamp_(min=0))
+
+
+def _reach(means: Tensor, displacement: Tensor) -> float:
+    """How far a sum of jumps goes but with probability exp(-37), where ``means`` of them of each length are expected.
+
+    Chernoff's bound: P(sum > r) <= exp(K(a) - a r), K(a) = sum_v means_v (exp(a displacement_v) - 1), for any a > 0.
+    """
+    slopes = 2.0 ** torch.arange(-6.0, 2.0, dtype=means.dtype)
+    further = []
+    for direction in (displacement, -displacement):
+        cumulant = (means[:, None] * torch.expm1(slopes[:, None] * direction[:, None])).sum(-1)
+        further.append(float(((cumulant.amax(0) + 37) / slopes).min()))
+    return max(further)
 
 
 def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
@@ -146,16 +154,25 @@ def _states(law: Tensor) -> Tensor:
     return joint_states(law.shape[0], law.ndim)
 
 
+def _posterior(reverse: ReverseProcess, x: Tensor, t: float) -> Posterior:
+    """At every joint state, in the law's precision even where a network works in less."""
+    return Posterior(reverse.posterior(x, t).logits.double())
+
+
+def _rates(reverse: ReverseProcess, x: Tensor, t: float) -> Tensor:
+    return reverse.rates(x, t, posterior=_posterior(reverse, x, t))
+
+
 @pushed.register
 def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
     x, how = _states(law), sampler.multiple_jumps or ("add" if reverse.process.ordinal else "reject")
-    return push_sites(law.reshape(-1), leap_laws(reverse.rates(x, t), x, t - s, how))
+    return push_sites(law.reshape(-1), leap_laws(_rates(reverse, x, t), x, t - s, how))
 
 
 @pushed.register
 def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
     x, u = _states(law), t - sampler.look_ahead * (t - s)
-    posterior = reverse.carried(reverse.posterior(x, u), x, u, x, t)
+    posterior = reverse.carried(_posterior(reverse, x, u), x, u, x, t)
     return push_sites(law.reshape(-1), reverse.step_probs(x, t, s, posterior=posterior))
 
 
@@ -163,7 +180,7 @@ def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: flo
 def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
     x, u = _states(law), t - sampler.theta * (t - s)
     a1, a2 = sampler.weights
-    rates, later = reverse.rates(x, t), reverse.rates(x, u)
+    rates, later = _rates(reverse, x, t), _rates(reverse, x, u)
 
     def second(i: Tensor, j: int) -> Tensor:
         here = x[j].expand(len(i), -1)
@@ -176,7 +193,7 @@ def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: f
 @pushed.register
 def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
     x, u, sites = _states(law), (t + s) / 2, range(law.ndim)
-    first, later = reverse.posterior(x, t), reverse.posterior(x, u).probs
+    first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
     # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
     carried = torch.stack(
         [reverse.carried(first, x, t, torch.full_like(x, y), u).probs for y in range(reverse.process.num_states)]
@@ -204,7 +221,7 @@ def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: flo
 def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
     """The time of the first jump is integrated over by Gauss's rule with 5 points."""
     process, x, weights = reverse.process, _states(law), law.reshape(-1)
-    posterior = reverse.carried(reverse.posterior(x, (t + s) / 2), x, (t + s) / 2, x, t)
+    posterior = reverse.carried(_posterior(reverse, x, (t + s) / 2), x, (t + s) / 2, x, t)
     leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
 
     def stays(u: float) -> Tensor:
@@ -220,7 +237,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
         rates = reverse.rates(x, u, posterior=reverse.carried(posterior, x, t, x, u))
         density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
         middle = (u + s) / 2
-        onward = reverse.carried(reverse.posterior(x, middle), x, middle, x, u)
+        onward = reverse.carried(_posterior(reverse, x, middle), x, middle, x, u)
         jumped = share * (t - s) / 2 * density.sum(0)
         out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
     return out
@@ -232,7 +249,7 @@ def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: 
     x, number = _states(law), math.ceil((t - s) / sampler.step_size - 1e-9)
     length, flat = (t - s) / number, law.reshape(-1)
     for i in range(number):
-        generator = joint_generator(reverse.rates(x, t - (i + 0.5) * length))
+        generator = joint_generator(_rates(reverse, x, t - (i + 0.5) * length))
         flat = flat @ torch.linalg.matrix_exp(length * generator)
     return flat.reshape(law.shape)
 
@@ -252,4 +269,6 @@ def push_corrector(
 ) -> Tensor:
     """``law`` at t after one leap of the corrector."""
     x, how = _states(law), multiple_jumps or ("add" if reverse.process.ordinal else "reject")
-    return push_sites(law.reshape(-1), leap_laws(reverse.corrector_rates(x, t), x, tau, how))
+    return push_sites(
+        law.reshape(-1), leap_laws(reverse.corrector_rates(x, t, posterior=_posterior(reverse, x, t)), x, tau, how)
+    )

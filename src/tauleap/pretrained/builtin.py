@@ -1,0 +1,25 @@
+"""Models that come with the package: ``tauleap.load("toy")``, ``tauleap sample toy``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_MODELS = Path(__file__).parent / "models"
+
+
+def builtin_models() -> list[str]:
+    """Their names.
+
+    >>> builtin_models()
+    ['toy']
+    """
+    return sorted(folder.name for folder in _MODELS.iterdir() if folder.is_dir() and (folder / "config.json").is_file())
+
+
+def locate(folder: str | os.PathLike[str]) -> Path:
+    """The folder itself; where there is none, that of the model with this name among those of the package."""
+    path = Path(folder)
+    if not path.exists() and str(folder) in builtin_models():
+        return _MODELS / path
+    return path
