@@ -20,7 +20,7 @@ lint: .venv/.dev  ## ruff (rules and format) and basedpyright
 	$(BIN)/ruff format --check .
 	$(BIN)/basedpyright
 
-demo: .venv/.core  ## write the pictures of `tauleap demo` to tauleap-demo/
+demo: .venv/.core  ## train, sample and measure the tau: `tauleap demo`, into tauleap-demo/
 	$(BIN)/tauleap demo
 
 bench: .venv/.dev  ## print the benchmarks as a table of ratios

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import Literal
 
 import matplotlib
 import torch
@@ -23,7 +24,6 @@ from torch import Tensor
 from tauleap.data import tau_pmf
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate import pushed
-from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.plots import STYLE, draw_laws, save_png
 from tauleap.noise import Exponential, Gaussian
 from tauleap.reverse import ReverseProcess
@@ -47,7 +47,7 @@ BUDGETS = (8, 16, 32, 64)
 END = 0.01
 DRAWS = 500
 TICKS = (0.06, 0.1, 0.2, 0.4)
-FINALS = ("mode", "sample", "none")
+FINALS: tuple[Literal["mode", "sample", "none"], ...] = ("mode", "sample", "none")
 
 process = Gaussian(32, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
 data = tau_pmf()
@@ -96,9 +96,8 @@ def exact_law() -> Tensor:
 
 
 def finals(law: Tensor) -> list[Tensor]:
-    """``law`` at END after each of the three final steps: mode, sample and none."""
-    probs = reverse.posterior(joint_states(len(law), 2), END).probs
-    return [pushed.most_probable(reverse, law, END), pushed.push_sites(law.reshape(-1), probs), law]
+    """``law`` at END after each of the three final steps."""
+    return [pushed.finished(reverse, law, END, final) for final in FINALS]
 
 
 def exact_table() -> str:

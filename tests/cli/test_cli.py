@@ -1,6 +1,5 @@
 """The command line: what it prints, what it returns, and how fast it answers."""
 
-import json
 import os
 import subprocess
 import sysconfig
@@ -8,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tauleap import cli
 from tauleap._version import __version__
@@ -49,8 +47,8 @@ def test_answers_at_once(option: str) -> None:
         ["nonsense"],
         ["--version", "demo"],
         ["demo", "--nonsense", "1"],
-        ["demo", "--poi", "5"],
-        ["demo", "--points", "many"],
+        ["demo", "--see", "5"],
+        ["demo", "--seed", "many"],
         ["demo", "extra"],
     ],
 )
@@ -116,48 +114,3 @@ def test_the_traceback_of_a_users_error_on_demand(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.usefixtures("with_failing")
 def test_interrupted() -> None:
     assert cli.main(["failing", "--kind", "stop"]) == 130
-
-
-def test_demo(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = tmp_path / "a" / "b"
-    assert cli.main(["demo", "--out", str(out), "--points", "50"]) == 0
-    printed = capsys.readouterr().out
-    assert sorted(path.name for path in out.iterdir()) == ["laws.png", "points.gif"]
-    for path in out.iterdir():
-        assert str(path) in printed
-        with Image.open(path) as image:
-            image.load()
-    # The distances from the stationary law, which no step of the chain can increase.
-    rows = [line.split("│")[1:3] for line in printed.splitlines() if line.startswith("│")]
-    times, distances = zip(*((float(t), float(distance)) for t, distance in rows), strict=True)
-    assert (times[0], times[-1]) == (0.0, 1.0)
-    assert list(distances) == sorted(distances, reverse=True)
-    assert 0 <= distances[-1] < distances[0] / 5
-
-
-def test_demo_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--out", str(tmp_path / "out"), "--points", "20", "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
-    assert all(Path(file).is_file() for file in facts["files"])
-    assert len(facts["times"]) == len(facts["distances"])
-
-
-def test_demo_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
-    for name, seed in [("a", 3), ("b", 3), ("c", 4)]:
-        assert cli.main(["demo", "--out", str(tmp_path / name), "--points", "20", "--seed", str(seed)]) == 0
-    film = {name: (tmp_path / name / "points.gif").read_bytes() for name in "abc"}
-    assert film["a"] == film["b"] != film["c"]
-
-
-@pytest.mark.parametrize("option", [("--points", "0"), ("--seed", "-1"), ("--seed", str(2**63))])
-def test_demo_refuses(option: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main(["demo", "--out", str(tmp_path / "out"), *option]) == 2
-    error = capsys.readouterr().err
-    assert error.startswith(f"tauleap: error: {option[0]} must be")
-    assert not (tmp_path / "out").exists()
-
-
-def test_demo_into_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "taken").write_text("")
-    assert cli.main(["demo", "--out", str(tmp_path / "taken")]) == 2
-    assert "taken" in capsys.readouterr().err

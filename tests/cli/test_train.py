@@ -58,8 +58,8 @@ def test_a_run_that_is_made_goes_on_and_is_refused(tmp_path: Path, capsys: pytes
     assert cli.main(["train", "toy", "--out", str(out), "--steps", "5", "--lr", "0.5", "--batch-size", "16"]) == 2
     told = capsys.readouterr().err
     assert told.startswith(f"tauleap: error: {out} holds a run of another recipe: ")
-    assert "settings.lr: 0.0001 -> 0.5" in told
-    assert "settings.batch_size: 32 -> 16" in told
+    assert "settings.lr: 0.004 -> 0.5" in told
+    assert "settings.batch_size: 768 -> 16" in told
     assert told.count("\n") == 1
     assert (out / "latest").resolve().name == "step-00000004"
 

@@ -1,32 +1,31 @@
-"""The options of ``tauleap demo``; the work is in ``dissolve.py``, which waits because it imports torch."""
+"""The options of ``tauleap demo``; the work is in ``toy_demo.py``, which waits because it imports torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap.cli.runs import seeded
+
 
 @dataclass(frozen=True)
 class Demo:
-    """Show a tau dissolving into noise: a PNG of the exact laws, a GIF of points on their way."""
+    """Train on points that form a tau, sample by exact simulation and by tau-leaping, and measure both: two minutes."""
 
     out: Path = Path("tauleap-demo")
-    """Folder for the pictures; it is made when it does not exist."""
-    points: int = 1500
-    """How many points move in the GIF."""
+    """Folder for the figure, the film, the samples, the numbers and the model; it is made when it does not exist."""
+    quick: bool = False
+    """A few seconds of training only, to see that everything works."""
     seed: int = 0
-    """Seed of the points: the same seed gives the same GIF."""
+    """Of the weights, the noise and the samples."""
     json: bool = False
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Draws the pictures, prints the table and where the files are."""
-        if self.points < 1:
-            raise ValueError(f"--points must be >= 1, got {self.points}")
-        if not 0 <= self.seed < 2**63:
-            raise ValueError(f"--seed must be between 0 and 2**63 - 1, got {self.seed}")
+        """Trains, samples, measures, draws; prints the table and where the files are."""
+        seeded(self.seed)
         self.out.mkdir(parents=True, exist_ok=True)
 
-        from tauleap.cli.dissolve import dissolve
+        from tauleap.cli.toy_demo import show
 
-        dissolve(self.out, points=self.points, seed=self.seed, as_json=self.json)
+        show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)

@@ -103,6 +103,18 @@ def exact_law(
         return model.finish(law, eps)
 
 
+def chain_law(reverse: ReverseProcess, law: Tensor, t: float, s: float, *, tolerance: float = 1e-7) -> Tensor:
+    """``law`` (S,)*D at t after the reverse chain has run to s < t: what exact simulation gives.
+
+    By the same equation and method as in :func:`exact_law`.
+    """
+    reverse_process(reverse, "chain_law")
+    size = reverse.process.num_states
+    states = torch.cartesian_prod(*[torch.arange(size, device=law.device)] * law.ndim).reshape(-1, law.ndim)
+    with evaluating(reverse):
+        return _integrate(_Model(reverse, states, None), law, t, s, tolerance)
+
+
 def _sites(shape: object) -> tuple[int, ...]:
     if not isinstance(shape, tuple | list):
         raise TypeError(f"shape must be the shape of one sample, such as (2,) for two sites, got {shape!r}")

@@ -9,39 +9,82 @@ digits, where a million draws would show three; with a trained one it is what it
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from functools import singledispatch
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tauleap.denoise import Posterior
+from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
     Extrapolated,
+    FirstHitting,
     FirstJump,
     NextReaction,
     Sampler,
     TauLeaping,
     Trapezoidal,
+    Uniformization,
     WithCorrector,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
 
 NEGLIGIBLE = 1e-15
 """A pair of states of less probability is left out of a step of two stages."""
+TOLERANCE = 1e-7
+"""With which the chain's equation is solved for exact samplers; a network with kinks in t wants less: 1e-3 gives its
+Hellinger distance to 1e-5."""
 _SITES_AT_ONCE = 64
+
+
+def generated(
+    sampler: Sampler,
+    reverse: ReverseProcess,
+    sites: int,
+    grid: Iterable[float] | Tensor,
+    final: Literal["mode", "sample", "none"] = "mode",
+) -> Tensor:
+    """The law of what ``tauleap.sample`` gives with these arguments, from the prior to the final step: (S,)*D."""
+    times = [float(t) for t in grid]
+    return finished(reverse, run(sampler, reverse, prior(reverse, sites), times), times[-1], final)
 
 
 def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor) -> Tensor:
     """``law`` (S,)*D at the first time of the grid, pushed to the last."""
-    for t, s in pairwise(float(t) for t in grid):
+    (_, last) = deque(path(sampler, reverse, law, grid), maxlen=1).pop()
+    return last
+
+
+def path(
+    sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor
+) -> Iterator[tuple[float, Tensor]]:
+    """Every time of the grid with the law there, beginning with ``law`` (S,)*D at the first."""
+    times = [float(t) for t in grid]
+    yield times[0], law
+    for t, s in pairwise(times):
         law = pushed(sampler, reverse, law, t, s)
-    return law
+        yield s, law
+
+
+def along(
+    sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor, times: Iterable[float]
+) -> tuple[Tensor, list[Tensor]]:
+    """``law`` pushed to the last time of the grid, and what it is at those times of the grid nearest to ``times``."""
+    steps = [float(t) for t in grid]
+    nearest = [min(steps, key=lambda t, wanted=wanted: abs(t - wanted)) for wanted in times]
+    kept, last = {}, law
+    for t, last in path(sampler, reverse, law, steps):
+        if t in nearest:
+            kept[t] = last
+    return last, [kept[t] for t in nearest]
 
 
 @singledispatch
@@ -64,6 +107,15 @@ def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     for _ in range(sites - 1):
         law = law[..., None] * one
     return law
+
+
+def finished(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
+    """``law`` at t after the final step of ``tauleap.sample``."""
+    if final == "none":
+        return law
+    if final == "mode":
+        return most_probable(reverse, law, t)
+    return push_sites(law.reshape(-1), _posterior(reverse, _states(law), t).probs)
 
 
 def most_probable(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
@@ -252,6 +304,13 @@ def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: 
         generator = joint_generator(_rates(reverse, x, t - (i + 0.5) * length))
         flat = flat @ torch.linalg.matrix_exp(length * generator)
     return flat.reshape(law.shape)
+
+
+@pushed.register(Uniformization)
+@pushed.register(FirstHitting)
+def _(sampler: Uniformization | FirstHitting, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+    """Both simulate the reverse chain itself."""
+    return chain_law(reverse, law, t, s, tolerance=TOLERANCE)
 
 
 @pushed.register

@@ -25,24 +25,24 @@ def toy() -> Recipe:
     is the complete bound with its reconstruction term, at times even in log t, since the rates grow towards the data;
     and the learning rate falls.
     """
-    steps = 4000
+    steps = 3000
     return Recipe(
         name="toy",
         data=_data,
         model=_wide_model,
         objective=CompleteElbo(reconstruction=True, times=LogUniformTimes()),
         settings=Settings(
-            batch_size=512,
-            lr=3e-3,
+            batch_size=768,
+            lr=4e-3,
             warmup=100,
             decay=steps,
             ema=0.999,
             steps=steps,
             checkpoint_every=1000,
             log_every=100,
-            validate_every=2000,
+            validate_every=1500,
             validation_rows=1024,
-            sample_every=2000,
+            sample_every=1500,
             samples=4096,
         ),
         picture=_picture,

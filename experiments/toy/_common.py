@@ -1,0 +1,41 @@
+"""What the scripts of this folder share: the model, results that survive a stop, and the page."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tauleap.cli.toy_demo import exact_reverse
+from tauleap.pretrained import load
+from tauleap.reverse import ReverseProcess
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parents[1] / "diagnostics")]
+
+from _page import FIGURES, table, write  # noqa: E402
+
+__all__ = ["END", "FIGURES", "Kept", "reverse_of", "table", "write"]
+END = 0.01
+
+
+class Kept:
+    """Results by name in a JSON file: what is there is not worked out again."""
+
+    def __init__(self, name: str) -> None:
+        self.path = HERE / "results" / name
+        self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def get(self, name: str, make: Callable[[], Any]) -> Any:
+        if name not in self.found:
+            self.found[name] = make()
+            self.path.write_text(json.dumps(self.found, indent=1, sort_keys=True) + "\n")
+            print(name, json.dumps(self.found[name])[:100], flush=True)
+        return self.found[name]
+
+
+def reverse_of(model: str | None) -> ReverseProcess:
+    """Of a model by its folder or name, in float64; of the exact denoiser if None."""
+    return exact_reverse() if model is None else load(model).reverse.double()

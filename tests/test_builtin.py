@@ -1,0 +1,55 @@
+"""Models that come with the package: they load by name, and are as good as the documentation says."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import cli
+from tauleap.data import tau_pmf
+from tauleap.evaluate import hellinger_of_laws, pushed
+from tauleap.pretrained import builtin_models
+from tauleap.recipes.toy import toy_process
+
+
+@pytest.mark.parametrize("name", builtin_models())
+def test_each_loads_by_its_name_and_says_what_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tl.load(name)
+    assert model.shape is not None
+    assert cli.main(["info", name]) == 0
+    assert "bits/dim" in capsys.readouterr().out
+
+
+def test_the_toy_is_nearly_as_good_as_the_exact_denoiser() -> None:
+    """The law of 64 ancestral steps, pushed exactly: 1.15 times the distance of the exact denoiser at the most."""
+    process, data = toy_process(), tau_pmf()
+    exact = tl.ReverseProcess(process, tl.denoise.ExactDenoiser(data, process))
+    with torch.no_grad():
+        trained, best = (
+            hellinger_of_laws(pushed.generated(tl.sampling.Ancestral(), reverse, 2, tl.sampling.uniform_grid(64)), data)
+            for reverse in (tl.load("toy").reverse, exact)
+        )
+    assert best < trained < 1.15 * best
+
+
+def test_the_toy_is_sampled_at_once(tmp_path: Path) -> None:
+    assert cli.main(["sample", "toy", "-n", "20", "--steps", "5", "--out", str(tmp_path / "points")]) == 0
+    points = np.load(tmp_path / "points" / "samples.npy")
+    assert points.shape == (20, 2)
+    assert 0 <= points.min() <= points.max() < 32
+
+
+def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toy").mkdir()
+    with pytest.raises(FileNotFoundError, match="toy holds no model: it needs"):
+        tl.load("toy")
+
+
+def test_a_name_that_is_none_of_them_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["sample", "tau"]) == 2
+    told = capsys.readouterr().err
+    assert "tau is not a folder of a run" in told
+    assert "toy" in told
