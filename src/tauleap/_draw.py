@@ -10,6 +10,8 @@ from torch import Tensor
 _SMALLEST = 5e-324  # above 0, so that a state of weight 0 is never the first
 _QUICKER_COMPARED = 2**15  # numbers, of which comparing all is quicker than the calls of a search
 
+_NARROW = 32  # states, of which a sum over all comparisons is quicker than a search that branches
+
 
 class PartOfBatch(torch.Generator):
     """A generator for one of the equal ``parts`` of a batch, which it draws for as a whole.
@@ -66,6 +68,9 @@ def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
     target = targets(cdf[..., -1], generator).unsqueeze(-1)
     if cdf.numel() <= _QUICKER_COMPARED:
         return (cdf < target).sum(-1)
+    if cdf.shape[-1] <= _NARROW and cdf.device.type == "cpu":
+        below = torch.lt(cdf, target, out=torch.empty_like(cdf, dtype=torch.float32))
+        return torch.mv(below.view(-1, cdf.shape[-1]), below.new_ones(cdf.shape[-1])).long().view(cdf.shape[:-1])
     return torch.searchsorted(cdf, target).squeeze(-1)
 
 

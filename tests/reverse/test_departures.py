@@ -48,7 +48,7 @@ def check_law(reverse: ReverseProcess, x: Tensor, t: float, draws: int) -> None:
     assert_drawn_from(count(drawn.reshape(draws, -1), rates.shape[-1]), rates / rates.sum(-1, keepdim=True), LEVEL)
 
 
-WAYS = [(0.02, "_from_around"), (0.1, "_propose"), (0.3, "_propose"), (1.0, "_by_rejection")]
+WAYS = [(0.02, "_by_blocks"), (0.1, "_by_blocks"), (0.4, "_propose"), (1.0, "_by_rejection")]
 
 
 @pytest.mark.parametrize(("t", "way"), WAYS)
@@ -63,14 +63,16 @@ def test_many_draws(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert sum(taken) > 1000, "the draws went another way than the one to test"
 
 
-def test_many_draws_of_jumps_that_go_far(monkeypatch: pytest.MonkeyPatch) -> None:
-    process, taken, plain = Gaussian(128, Exponential(3.0, 100.0), 128.0, sigma_r=50.0), [], Onward._from_elsewhere
-    monkeypatch.setattr(onward, "_SELDOM", 2.0)  # no proposals,
-    monkeypatch.setattr(dense, "_SURE", 2.0)  # and no draws that leave x0 open
+@pytest.mark.parametrize(("steep", "way"), [(-1.0, "_by_blocks"), (1e9, "_propose"), (1e9, "_by_rows")])
+def test_many_draws_of_jumps_that_go_far(steep: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    process, taken, plain = Gaussian(128, Exponential(3.0, 100.0), 128.0, sigma_r=50.0), [], getattr(Onward, way)
+    monkeypatch.setattr(onward, "_STEEP", steep)
+    monkeypatch.setattr(dense, "_SURE", 2.0)  # no draws that leave x0 open
+    monkeypatch.setattr(onward, "_FEW", 10_000 if way == "_by_rows" else 500)
     counted = lambda self, *given: taken.append(len(given[0])) or plain(self, *given)  # noqa: E731
-    monkeypatch.setattr(Onward, "_from_elsewhere", counted)
+    monkeypatch.setattr(Onward, way, counted)
     check_law(*case(process, sites=3, seed=1), 0.05, draws=20_000)
-    assert sum(taken) > 1000, "few draws went far"
+    assert sum(taken) > 1000, "the draws went another way than the one to test"
 
 
 def test_steps_and_rates_that_meet_at_one_time() -> None:

@@ -6,11 +6,12 @@ stochastic matrix and
 
     exp(c R) = sum_k Poisson(k; lam c) M^k                                                         (uniformization)
 
-adds and multiplies nonnegative numbers only, so nothing cancels. Matrices ``E_j`` at ``lam c = j / 4`` are kept, the
-sum is taken for what is left over, at most 1/4, and each kernel is the product of the two. Where lam c is beyond the
-last E_j, the kernel of ``c / 2^n`` is squared n times, which multiplies its relative error by 2^n: about 1e-11 where
-lam c = 10^4. Leaving out the terms from k = 32 on changes no entry of a factor by more than 1e-54, so every
-entry above 1e-30 keeps its digits and the rest err towards 0, which means unreachable.
+adds and multiplies nonnegative numbers only, so nothing cancels. Matrices ``E_j`` at ``lam c = j / 4`` are kept for
+j < n, and ``E_n, E_2n, ...`` beyond them; the sum is taken for what is left over, at most 1/4, and each kernel is the
+product of these two or three. Where lam c is beyond the last of them, the kernel of ``c / 2^k`` is squared k times,
+which multiplies its relative error by 2^k: about 1e-11 where lam c = 10^4. Leaving out the terms from k = 32 on changes
+no entry of a factor by more than 1e-54, so every entry above 1e-30 keeps its digits and the rest err towards 0, which
+means unreachable.
 
 Once a reversible chain has mixed so far that no entry is small, one product with the eigenvectors of the symmetrised
 generator is as good as squaring, and cheaper.
@@ -28,6 +29,8 @@ _TERMS = 32
 _TINY = torch.finfo(torch.float64).tiny
 _MOST_KEPT = 2**10
 _KEPT_ENTRIES = 2**20
+_FAR_KEPT_ENTRIES = 2**22
+_MOST_FAR_KEPT = 48  # beyond it the relative errors of so many products count
 _AT_ONCE = 2**16  # entries of what is made on the way: they stay in the cache
 _SMALLEST_BY_EIGENVECTORS = 1e-6  # their absolute error of about 1e-15 is then about 1e-9 in relative terms
 
@@ -53,7 +56,9 @@ class MatrixExponential:
         # Subnormal terms are too small to count, and arithmetic with them is slow.
         self._terms = torch.nn.functional.hardshrink(torch.stack(terms), _TINY).reshape(_TERMS, -1)
         self._kept = identity[None]  # E_0, E_1, ... as far as they have been asked for
-        self._reach = float(max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2)))
+        self._apart = max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2))
+        self._far = identity[None]  # E_0, E_n, E_2n, ... with n = self._apart, as far as they have been asked for
+        self._reach = float(self._apart * max(1, min(_MOST_FAR_KEPT, _FAR_KEPT_ENTRIES // self._size**2)))
         self._mixed_from = math.inf
         if stationary is not None:
             self._diagonalise(generator, stationary)
@@ -76,15 +81,19 @@ class MatrixExponential:
 
     def _by_products(self, mean: Tensor, largest: float) -> Tensor:
         """For ``mean``, lam c in quarters, of which ``largest`` is the largest."""
-        self._keep(int(largest) + 1)
+        self._keep(min(int(largest) + 1, self._apart))
         number, weights = mean.long(), _weights(mean.frac())
+        near = number % self._apart
         at_once = max(_TERMS // 2, _AT_ONCE // self._size**2)
-        if number.numel() <= at_once:
-            return torch.bmm(self._kept.index_select(0, number), self._sums(weights))
         out = mean.new_empty(number.numel(), self._size, self._size)
         for start in range(0, number.numel(), at_once):
             part = slice(start, start + at_once)
-            torch.bmm(self._kept.index_select(0, number[part]), self._sums(weights[part]), out=out[part])
+            torch.bmm(self._kept.index_select(0, near[part]), self._sums(weights[part]), out=out[part])
+        if largest >= self._apart:
+            self._keep_far(int(largest) // self._apart + 1)
+            for i, far in enumerate((number // self._apart).tolist()):
+                if far:
+                    out[i] = out[i] @ self._far[far]
         return out
 
     def _sums(self, weights: Tensor) -> Tensor:
@@ -94,8 +103,20 @@ class MatrixExponential:
     def _keep(self, count: int) -> None:
         """Makes E_j for all j < count at least, twice as many with each turn."""
         while len(self._kept) < count:
-            more = self._kept @ (self._kept[-1] @ self._sums(_weights(self._terms.new_ones(1))))
-            self._kept = torch.cat([self._kept, more / more.sum(-1, keepdim=True)])  # or their rounding adds up
+            self._kept = torch.cat([self._kept, _stochastic(self._kept @ self._next(self._kept[-1]))])
+
+    @torch.inference_mode(False)
+    def _keep_far(self, count: int) -> None:
+        """Makes E_jn for all j < count."""
+        if len(self._far) < count:
+            step, more = self._next(self._kept[self._apart - 1]), [*self._far]
+            while len(more) < count:
+                more.append(_stochastic(more[-1] @ step))
+            self._far = torch.stack(more)
+
+    def _next(self, kept: Tensor) -> Tensor:
+        """E_{j+1} from E_j."""
+        return kept @ self._sums(_weights(self._terms.new_ones(1)))[0]
 
     def _by_squaring(self, mean: Tensor) -> Tensor:
         squarings = torch.ceil(torch.log2(mean / self._reach)).clamp(min=0)
@@ -104,7 +125,7 @@ class MatrixExponential:
         for _ in range(max(remaining, default=0)):
             again = [i for i, left in enumerate(remaining) if left > 0]
             squared = out[again] @ out[again]
-            out[again] = squared / squared.sum(-1, keepdim=True)  # or the rounding of the sums doubles with each
+            out[again] = _stochastic(squared)
             remaining = [left - 1 for left in remaining]
         return out
 
@@ -127,6 +148,11 @@ class MatrixExponential:
 
     def _by_eigenvectors(self, c: Tensor) -> Tensor:
         return (self._left * torch.exp(self._eigenvalues * c[:, None])[:, None, :]) @ self._right
+
+
+def _stochastic(matrices: Tensor) -> Tensor:
+    """With rows that sum to 1 again, or the rounding of many products would add up."""
+    return matrices / matrices.sum(-1, keepdim=True)
 
 
 def _weights(mean: Tensor) -> Tensor:

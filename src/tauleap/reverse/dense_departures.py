@@ -34,11 +34,13 @@ from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import along_batch
 from tauleap.reverse.dense_mixture import inverse_table, reachable_probs
 from tauleap.reverse.departures import Departures, chunks
-from tauleap.reverse.inverse_cdf import BLOCK, InverseCdf, block_indicator
+from tauleap.reverse.inverse_cdf import InverseCdf
+from tauleap.reverse.onward import BLOCK as ONWARD_BLOCK
 from tauleap.reverse.onward import Onward
 
 _MANY = 4000  # draws from which on the tables over blocks pay
-_LARGEST = 512  # states up to which tables with S^3 / 16 entries are small
+_BLOCK = 16  # states: a choice of x0 is quickest as one among S / 16 and one among 16
+_LARGEST = 512  # states up to which tables with S^3 / 32 entries are small
 _SURE = 0.75  # the share of draws that the extremes must settle for rejection to pay
 
 
@@ -83,19 +85,19 @@ class DenseDepartures(Departures):
     def _sums(self) -> Tensor:
         """p(x0) exit[x, x0] summed over each block of x0, (sites, S / 16), or over all of them, (sites, 1)."""
         rows = self.posterior.logits.detach().reshape(-1, self.size)
-        belongs = block_indicator(self.size, rows) if self._in_blocks else rows.new_ones(self.size, 1)
-        out = rows.new_empty(len(rows), belongs.shape[1])
+        width = _BLOCK if self._in_blocks else self.size
+        out, ones = rows.new_empty(len(rows), self.size // width), rows.new_ones(width)
         for part in chunks(len(rows), self.size, rows.device):
             x, samples = self._where(part)
             weights = self._reachable(rows[part], x, samples).softmax(-1)
             weights.mul_(self.over.select(self._exit_table(rows.dtype), x, samples))
-            torch.mm(weights, belongs, out=out[part])
+            torch.mv(weights.view(-1, width), ones, out=out[part].view(-1))
         return out
 
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         if len(chosen) >= _MANY and self.over.matrix.ndim == 2:
-            extremes = _Extremes(self.over, self.onward, self.into)
-            if extremes.settles >= _SURE:
+            extremes = _Extremes(self.over, self.onward, self.into) if _may_settle(self.over) else None
+            if extremes is not None and extremes.settles >= _SURE:
                 return self._by_rejection(chosen, extremes, generator)
             if self._in_blocks:
                 return self._by_blocks(chosen, generator)
@@ -114,18 +116,18 @@ class DenseDepartures(Departures):
         return _draw.categorical(weights.mul_(self.into.select(into, x, samples)), generator)
 
     def _by_blocks(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
-        logits = self.posterior.logits.detach().reshape(-1, BLOCK)
-        exits, number = self._exit_table(logits.dtype).reshape(-1, BLOCK), self.size // BLOCK
+        logits = self.posterior.logits.detach().reshape(-1, _BLOCK)
+        exits, number = self._exit_table(logits.dtype).reshape(-1, _BLOCK), self.size // _BLOCK
         x, x0 = self.x.reshape(-1).index_select(0, chosen), torch.empty_like(chosen)
-        for part in chunks(len(chosen), 2 * BLOCK, chosen.device):
+        for part in chunks(len(chosen), 2 * _BLOCK, chosen.device):
             here, where = x[part], chosen[part]
             block = _draw.categorical(self._sums.index_select(0, where), generator)
             away = exits.index_select(0, here.mul(number).add_(block))
             weights = logits.index_select(0, where.mul(number).add_(block))
             if self.over.has_zeros:
                 weights.masked_fill_(away == 0, -torch.inf)  # not possible, and so not to be measured against
-            weights.sub_(weights.amax(-1, keepdim=True)).exp_().mul_(away)
-            x0[part] = block.mul_(BLOCK).add_(_draw.categorical(weights, generator))
+            weights = weights.softmax(-1).mul_(away)
+            x0[part] = block.mul_(_BLOCK).add_(_draw.categorical(weights, generator))
         return Onward(self.onward, self.into, self._totals()).draw(x, x0, generator)
 
     def _by_rejection(self, chosen: Tensor, extremes: _Extremes, generator: torch.Generator | None) -> Tensor:
@@ -166,7 +168,7 @@ class DenseDepartures(Departures):
 
     @property
     def _in_blocks(self) -> bool:
-        return self.over.matrix.ndim == 2 and self.size % BLOCK == 0 and 4 * BLOCK <= self.size <= _LARGEST
+        return self.over.matrix.ndim == 2 and self.size % ONWARD_BLOCK == 0 and 4 * _BLOCK <= self.size <= _LARGEST
 
     def _totals(self) -> Tensor:
         """sum_v onward(v | x0) into(v, x) at [x0, x]."""
@@ -174,7 +176,22 @@ class DenseDepartures(Departures):
 
     def _exit_table(self, dtype: torch.dtype) -> Tensor:
         """exit[x, x0]: what leads away in all if x0 were known."""
-        return self.keeper.table("exit", dtype, lambda: self._totals().mT * inverse_table(self.over, torch.float64))
+
+        def make() -> Tensor:
+            exits = self._totals() / self.over.matrix
+            return (exits.masked_fill_(self.over.matrix == 0, 0.0) if self.over.has_zeros else exits).mT
+
+        return self.keeper.table("exit", dtype, make)
+
+
+def _may_settle(over: DenseKernel) -> bool:
+    """Whether ``_Extremes`` may settle enough draws: a bound from the first and the last x0 alone, which costs nothing.
+
+    What settles a draw is at most the mean over x of the least over(x | x0) over the largest.
+    """
+    ends = over.matrix[[0, -1]]
+    least, largest = torch.aminmax(ends, dim=0)
+    return float((least / torch.where(largest > 0, largest, 1.0)).mean()) >= _SURE
 
 
 class _Extremes:

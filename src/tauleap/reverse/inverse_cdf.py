@@ -7,9 +7,6 @@ from torch import Tensor
 
 from tauleap import _draw
 
-BLOCK = 16
-"""States in a block: a choice among S is quickest as one among S / 16 and one among 16."""
-
 
 class InverseCdf:
     """A table of running sums (rows, S), and where to begin in it: how many sums lie below each multiple of total / S.
@@ -41,8 +38,3 @@ class InverseCdf:
         state += cdf.index_select(0, start + state) < target
         further = (cdf.index_select(0, start.add_(state)) < target).nonzero().squeeze(-1)
         return state.index_copy_(0, further, _draw.first_to_reach(self.cdf, rows[further], target[further]))
-
-
-def block_indicator(size: int, like: Tensor) -> Tensor:
-    """(size, size / 16): which block a state is in; a product with it adds up blocks."""
-    return torch.eye(size // BLOCK, dtype=like.dtype, device=like.device).repeat_interleave(BLOCK, dim=0)

@@ -81,11 +81,11 @@ def leap(
     flat, jumps = x.reshape(-1), counts.reshape(-1)
     moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
     if how == "add":
-        moving = moving.repeat_interleave(jumps[moving])
+        moving = moving.repeat_interleave(jumps.index_select(0, moving))
     to = departures.draw(moving, generator)
     clamped = None
     if how == "add":
-        summed = flat.clone().index_add_(0, moving, to - flat[moving])
+        summed = flat.clone().index_add_(0, moving, to - flat.index_select(0, moving))
         out = summed.clamp(0, reverse.process.num_states - 1)
         clamped = summed != out
     else:
