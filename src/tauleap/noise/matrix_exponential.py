@@ -83,8 +83,10 @@ class MatrixExponential:
         """For ``mean``, lam c in quarters, of which ``largest`` is the largest."""
         self._keep(min(int(largest) + 1, self._apart))
         number, weights = mean.long(), _weights(mean.frac())
-        near = number % self._apart
+        near = number if largest < self._apart else number % self._apart
         at_once = max(_TERMS // 2, _AT_ONCE // self._size**2)
+        if largest < self._apart and number.numel() <= at_once:
+            return torch.bmm(self._kept.index_select(0, near), self._sums(weights))
         out = mean.new_empty(number.numel(), self._size, self._size)
         for start in range(0, number.numel(), at_once):
             part = slice(start, start + at_once)

@@ -68,9 +68,13 @@ class PaperElbo(Objective):
         total = exits.reshape(len(x), -1).sum(-1)
         elsewhere = along_batch(total, x.ndim) - exits
         beta = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), x.ndim + 1)
-        jumping = beta * _exit_rates(process).to(dtype).to(x.device) + elsewhere[..., None]
+        leaving = _exit_rates(process).to(dtype).to(x.device)
+        jumping = beta * leaving + elsewhere[..., None]
         known = draw.reversal("jumped").jumps().known(draw.x0, dtype)
-        shares = torch.where(known > 0, known.div_(jumping), 0.0).sum(-1)
+        if bool((leaving > 0).all()):
+            shares = known.div_(jumping).sum(-1)
+        else:
+            shares = torch.where(known > 0, known.div_(jumping), 0.0).sum(-1)
         norm = draw.sum(shares)
         return torch.where(draw.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
 

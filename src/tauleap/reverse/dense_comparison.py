@@ -165,11 +165,13 @@ class _Rows:
 
     def signal(self) -> Tensor:
         """sum_v c_v log h_v."""
-        # Not the log of the product, which may be too small for its dtype where neither factor is.
-        logs = self.ratio.log().add_(self.into.log()).masked_fill_(self.known == 0, 0.0)
+        # Not the log of the product, which may be too small for its dtype where neither factor is. That of ``into`` is
+        # taken once for every pair of states, and not for every site.
+        logs = self.ratio.log().masked_fill_(self.known == 0, 0.0)
         if self.lost is not None:
-            logs[self.lost.where] = self.lost.logs + self.into[self.lost.where].log()
-        return torch.linalg.vecdot(self.known, logs)[:, None]
+            logs[self.lost.where] = self.lost.logs
+        of_into = self._take(torch.xlogy(self.tables.into, self.tables.into), self.x)
+        return (torch.linalg.vecdot(self.known, logs) + torch.linalg.vecdot(self.true_ratio, of_into))[:, None]
 
     def divergence(self) -> tuple[Tensor, Tensor]:
         """sum_v h_v - c_v + c_v log(c_v / h_v), every term on its own so that no large numbers cancel, and
