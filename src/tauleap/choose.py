@@ -10,13 +10,15 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
+from tauleap.denoise import Denoiser, NetworkDenoiser
 from tauleap.network import ResidualMLP, SequenceTransformer, UNet
-from tauleap.noise import Absorbing, Exponential, ForwardProcess, Gaussian, LogLinear
+from tauleap.noise import Absorbing, ForwardProcess, LogLinear
 from tauleap.training import Settings
 
-_LONG = 1024
-"""Sites, beyond which attention over all of them is too slow to be the default."""
+_SIDE, _CHANNELS = 8, 4
+"""Ordered values with two axes at least this long, and a third at most this long if there is one, are a picture."""
+_FEW_PIXELS = 1_000_000
+"""In all pictures together, below which a U-Net learns them by heart."""
 _FEW_SITES, _FEW_INDICATORS = 64, 2048
 """Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
 
@@ -36,18 +38,12 @@ def choose(
 ) -> Choice:
     """The defaults of :func:`tauleap.fit` for the rows ``data`` and a budget.
 
-    Categories get absorbing noise, in which every site has its own number of states. Large pictures of ordered shades
-    get Gaussian noise and a U-Net. Rows with few cells get a dense network over indicators, others a transformer.
-    ``process`` takes the place of the chosen noise.
+    All get absorbing noise, in which every site has its own number of states, unless ``process`` takes its place. Rows
+    with few cells get a dense network over indicators, pictures of ordered shades a U-Net, others a transformer.
     """
-    if (
-        process is None
-        and ordinal
-        and len(data.shape) == 3
-        and math.prod(data.shape) > _LONG
-        and _halves(data.shape) > 0
-    ):
-        return _picture(data, minutes)
+    axes = _axes(data.shape)
+    if process is None and ordinal and axes is not None and not _few(data, data.num_states + 1):
+        return _picture(data, axes, minutes)
     sites = math.prod(data.shape)
     sizes = "" if data.sizes is None else f", {int(data.sizes.min())} to {int(data.sizes.max())} of them a site,"
     why = f"absorbing, because {sites} sites of {data.num_states} states{sizes} are taken as categories"
@@ -70,9 +66,8 @@ def choose(
 
 def _for_categories(data: Dataset, num_states: int, minutes: float) -> tuple[Callable[[], Denoiser], int, float, str]:
     sites = math.prod(data.shape)
-    indicators = sites * num_states
-    if sites <= _FEW_SITES and indicators <= _FEW_INDICATORS:
-        small = indicators <= _FEW_INDICATORS // 4
+    if _few(data, num_states):
+        small = sites * num_states <= _FEW_INDICATORS // 4
         width, batch_size = (128, 256) if small else (256, 64)
         width *= 1 if minutes < 10 else 2
 
@@ -91,37 +86,70 @@ def _for_categories(data: Dataset, num_states: int, minutes: float) -> tuple[Cal
         return NetworkDenoiser(SequenceTransformer(num_states, data.shape, **sizes, dropout=dropout))
 
     batch_size = max(8, min(64, 2048 // sites))
-    words = f"a transformer of width {width} and depth {depth}, for {sites} sites and {minutes:g} minutes"
+    words = (
+        f"a transformer of width {width} and depth {depth}, because {sites} sites are a sequence; for {_time(minutes)}"
+    )
     return transformer, batch_size, 1e-3, words
 
 
-def _picture(data: Dataset, minutes: float) -> Choice:
-    states, width = data.num_states, 32 if minutes < 10 else 64
-    # So wide that a picture is forgotten, so local that shades near by are tried first: the paper's proportions.
-    process = Gaussian(states, Exponential(3.0, 100.0), sigma_0=2.0 * states, sigma_r=max(1.0, states / 42))
-    levels = (1, *(2,) * min(2, _halves(data.shape)))
+def _time(minutes: float) -> str:
+    """A budget in words: sizes follow from its order, not from the number."""
+    return "a few minutes" if minutes < 5 else "some minutes" if minutes < 30 else "an hour or so"
+
+
+def _few(data: Dataset, num_states: int) -> bool:
+    sites = math.prod(data.shape)
+    return sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS
+
+
+def _axes(shape: tuple[int, ...]) -> tuple[int, int, int, bool] | None:
+    """Channels, height and width of a picture, and whether the channels come last; None for what is none."""
+    if len(shape) == 2 and min(shape) >= _SIDE:
+        return 1, *shape, False
+    if len(shape) == 3 and shape[0] <= _CHANNELS and min(shape[1:]) >= _SIDE:
+        return *shape, False
+    if len(shape) == 3 and shape[2] <= _CHANNELS and min(shape[:2]) >= _SIDE:
+        return shape[2], shape[0], shape[1], True
+    return None
+
+
+def _picture(data: Dataset, axes: tuple[int, int, int, bool], minutes: float) -> Choice:
+    channels, height, width, channels_last = axes
+    process = Absorbing(data.num_states + 1, LogLinear(), sizes=data.sizes)
+    wide = 24 if minutes < 10 else 48 if minutes < 60 else 96
+    # So many halvings that the middle, where all sees all, has about seven rows.
+    halvings = max(0, min(4, round(math.log2(min(height, width) / 7))))
 
     def unet() -> Denoiser:
-        outputs = states if states <= 32 else 2
-        network = UNet(
-            states,
-            data.shape[0],
-            width=width,
-            multipliers=levels,
-            depth=1,
-            attention_levels=(),
-            outputs=outputs,
-            mark_observed=True,
+        return NetworkDenoiser(
+            UNet(
+                process.num_states,
+                channels,
+                width=wide,
+                multipliers=(1, *(2,) * halvings),
+                depth=1,
+                attention_levels=(),
+                dropout=0.1 if data.x.numel() < _FEW_PIXELS else 0.0,
+                outputs=process.num_states,
+                output_kernel=1,
+                mark_observed=True,
+                masked=True,
+                pad=True,
+                channels_last=channels_last,
+            ).begin_smooth()
         )
-        return NetworkDenoiser(network) if outputs == states else TruncatedLogistic(network, states)
 
+    batch_size = max(4, min(16, 24576 // math.prod(data.shape)))
+    colours = f"{channels} x " if channels > 1 else ""
     return Choice(
         process,
         unet,
-        Settings(batch_size=min(16, len(data)), lr=5e-4, warmup=100, ema=0.999),
+        Settings(batch_size=min(batch_size, len(data)), lr=2e-3, warmup=50, ema=0.999),
         (
-            f"noise: Gaussian, because {states} ordered states in pictures of {data.shape} are shades",
-            f"network: a U-Net of width {width} with {len(levels)} levels, for {minutes:g} minutes",
+            f"noise: absorbing, because in pictures of {data.num_states} shades it learnt more in the same time than "
+            "Gaussian noise",
+            f"network: a U-Net of width {wide} with {halvings + 1} levels, because {colours}{height} x {width} ordered "
+            f"values are a picture; for {_time(minutes)}",
         ),
     )
 
@@ -143,15 +171,6 @@ def _check_process(process: ForwardProcess, data: Dataset) -> None:
                 "the sites have different numbers of states, and the process leads into states that some do not have: "
                 "write Absorbing(..., sizes=data.sizes), or RankOne with a prior (*shape, S) that is 0 there"
             )
-
-
-def _halves(shape: tuple[int, ...]) -> int:
-    """How often the last two sides can be halved."""
-    height, width = shape[-2:]
-    count = 0
-    while height % 2 == width % 2 == 0 and min(height, width) > 4:
-        height, width, count = height // 2, width // 2, count + 1
-    return count
 
 
 def column_marginals(data: Dataset) -> Tensor:

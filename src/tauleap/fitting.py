@@ -25,15 +25,17 @@ from tauleap.denoise import Denoiser, NetworkDenoiser
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
-from tauleap.observed import Observed
 from tauleap.pretrained import Model, load
 from tauleap.pretrained.storage import write_report
-from tauleap.training import RandomMasks, Recipe, Run, train
+from tauleap.training import RandomMasks, Recipe
+from tauleap.training.budget import train_until
 
 _MINUTES = 3.0
 _MASKING = RandomMasks()
 _MOST_HELD_OUT = 10_000
-_TIMES, _LOOKS = 8, 8
+_TIMES = 8
+_LAST_SECONDS = 20.0
+"""For measuring, where there is no other limit: as long as training took, or this."""
 
 
 def fit(
@@ -103,21 +105,18 @@ def fit(
     for line in (*report, *choice.reasons):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
     recipe = _recipe(rows, held_out, choice, objective or CompleteElbo(), masking, form, kind, seed)
-    for_training = seconds - _for_measuring(seconds)
-    if steps is None:
-        pace = _seconds_a_step(recipe, rows)
-        steps = max(1, int(0.95 * (for_training - (time.monotonic() - began)) / pace))
-    else:
-        steps = _check.integer("steps", steps, least=1)
-    recipe = replace(recipe, settings=_with_steps(recipe, steps))
+    steps = None if steps is None else _check.integer("steps", steps, least=1)
+    end = began + seconds - _for_measuring(seconds)
 
     with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
         folder = Path(temporary if out is None else out)
-        left = for_training - (time.monotonic() - began)
-        limit = None if math.isinf(left) else max(left, 0.1) / 60
-        run = Run(folder, minutes=limit, accelerator=accelerator, tensorboard=False, keep=_LOOKS + 2)
-        result = train(recipe, run, console=console)
-        best, model, found = _better(folder, result.checkpoint, held_out, seed, began + seconds)
+        result = train_until(end, recipe, steps, folder, accelerator=accelerator, console=console)
+        deadline = began + seconds
+        if result.stopped.startswith("SIG"):  # who stops a run does not want to wait
+            deadline = min(deadline, time.monotonic() + _LAST_SECONDS)
+        elif math.isinf(deadline):
+            deadline = time.monotonic() + max(_LAST_SECONDS, time.monotonic() - began)
+        best, model, found = _better(folder, result.checkpoint, held_out, seed, deadline)
         alone = _independent(column_marginals(rows), held_out)
         model.about = {
             "data": report,
@@ -221,17 +220,6 @@ def _recipe(
     return Recipe("fit", lambda: (data, held_out), model, objective, settings, masking=masking)
 
 
-def _with_steps(recipe: Recipe, steps: int) -> Any:
-    return replace(
-        recipe.settings,
-        steps=steps,
-        checkpoint_every=max(100, steps // _LOOKS),
-        log_every=max(1, min(100, steps // 20)),
-        validate_every=max(100, steps // _LOOKS),
-        validation_rows=4 * recipe.settings.batch_size,
-    )
-
-
 def _better(folder: Path, last: Path, data: Dataset, seed: int, deadline: float) -> tuple[Path, Model, Estimate[float]]:
     """The last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise."""
     best = _best(folder, last)
@@ -270,32 +258,6 @@ def _best(folder: Path, last: Path) -> Path:
 def _for_measuring(seconds: float) -> float:
     """What is kept of a budget for the end: loading, bits/dim, and saving."""
     return 0.0 if math.isinf(seconds) else 1.0 + min(0.1 * seconds, 30.0)
-
-
-def _seconds_a_step(recipe: Recipe, data: Dataset) -> float:
-    """By a few steps on a model that is thrown away."""
-    generator = torch.Generator().manual_seed(0)
-    with torch.random.fork_rng(devices=[]):
-        model = recipe.model()
-        optimizer = torch.optim.Adam(model.reverse.parameters(), fused=True)
-        index = torch.arange(min(recipe.settings.batch_size, len(data)))
-        x0, missing = data.rows(index), None if data.missing is None else data.missing[index]
-        condition = None if data.condition is None else data.condition[index]
-        took = []
-        began = time.monotonic()
-        while len(took) < 2 or (len(took) < 20 and time.monotonic() - began < 1.0):
-            start = time.monotonic()
-            observed = None
-            if recipe.masking is not None:
-                observed = Observed(recipe.masking.draw(x0, closed=missing, generator=generator), x0)
-            loss = recipe.objective(
-                model.reverse, x0, observed=observed, missing=missing, condition=condition, generator=generator
-            )
-            loss.mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            took.append(time.monotonic() - start)
-    return sorted(took)[len(took) // 2]
 
 
 def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:

@@ -43,6 +43,62 @@ def test_can_give_logits() -> None:
     assert network(torch.zeros(1, 2, 4, 4, dtype=torch.int64), torch.rand(1)).shape == (1, 2, 4, 4, 17)
 
 
+def picture_network(**more) -> UNet:
+    torch.manual_seed(0)
+    return UNet(6, width=8, multipliers=(1, 2, 2), outputs=6, depth=1, attention_levels=(), dropout=0.0, **more)
+
+
+def test_the_mask_is_no_intensity() -> None:
+    """It enters as nothing and an indicator: intensities are those of a network of one state less, in any dtype."""
+    network = picture_network(image_channels=1, masked=True)
+    x = torch.tensor([[[[0, 4, 5, 2]]]])
+    assert network._encode(x, None).tolist() == [[[[-1.0, 1.0, 0.0, 0.0]], [[0.0, 0.0, 1.0, 0.0]]]]
+    with pytest.raises(ValueError, match="num_states"):
+        UNet(2, masked=True)
+
+
+def test_sides_are_filled_up_and_cut_off() -> None:
+    network = picture_network(image_channels=2, pad=True, masked=True, mark_observed=True)
+    x, t = torch.randint(6, (2, 2, 5, 7)), torch.rand(2)
+    assert network(x, t, observed=x > 2).shape == (2, 2, 5, 7, 6)
+    whole = torch.randint(6, (2, 2, 8, 4))
+    other = picture_network(image_channels=2, masked=True, mark_observed=True)
+    torch.testing.assert_close(network(whole, t), other(whole, t))
+    with pytest.raises(ValueError, match="or pad=True"):
+        other(x, t)
+
+
+def test_the_axis_of_channels_may_be_last_or_left_out() -> None:
+    t = torch.rand(2)
+    x = torch.randint(6, (2, 3, 8, 12))
+    first, last = (picture_network(image_channels=3, mark_observed=True, channels_last=c) for c in (False, True))
+    turned = last(x.movedim(1, -1), t, observed=(x > 2).movedim(1, -1))
+    torch.testing.assert_close(turned.movedim(-2, 1), first(x, t, observed=x > 2))
+    with pytest.raises(ValueError, match=r"\(B, H, W, 3\)"):
+        last(x, t)
+    grey = picture_network(image_channels=1, mark_observed=True)
+    x = torch.randint(6, (2, 8, 12))
+    torch.testing.assert_close(grey(x, t, observed=x > 2), grey(x[:, None], t, observed=x[:, None] > 2)[:, 0])
+
+
+def test_the_last_convolution_can_see_one_pixel() -> None:
+    assert picture_network(output_kernel=1).output.weight.shape[2:] == (1, 1)
+    with pytest.raises(ValueError, match="odd"):
+        UNet(output_kernel=2)
+
+
+def test_neighbouring_states_can_begin_alike() -> None:
+    for kernel in (1, 3):
+        network = UNet(64, 3, width=24, multipliers=(1,), attention_levels=(), outputs=64, output_kernel=kernel)
+        steps = []
+        for begin in (lambda: None, network.begin_smooth):
+            begin()
+            with torch.no_grad():
+                logits = network(torch.arange(384).reshape(2, 3, 8, 8) % 64, torch.ones(2))
+            steps.append(float(logits.diff(dim=-1).std() / logits.std()))
+        assert steps[1] < 0.5 < 1 < steps[0]
+
+
 def test_sums_are_rescaled_and_time_enters_between_the_convolutions() -> None:
     torch.manual_seed(0)
     block = ConvolutionBlock(8, 8, 4, dropout=0.0)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tauleap import _files
@@ -19,8 +18,8 @@ from tauleap.fitting import fit
 from tauleap.pretrained import Model
 
 MINUTES = 3.0
-_SAMPLES = (4, 12, 48)  # drawn one lot after the other, as far as the time goes
-_STEPS = 100
+_SAMPLES = ((64, 100), (16, 100), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
+"""Numbers of samples and steps; the first that there is time for are drawn."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
 
 
 def _samples(model: Model, seed: int, deadline: float | None) -> Tensor:
-    """64 samples, or as many as there is time for, and one at least."""
+    """64 samples by 100 steps, or what there is time for, and one at least."""
 
     def draw(rows: int, steps: int, first: int) -> tuple[Tensor, float]:
         start = time.monotonic()
@@ -107,20 +106,10 @@ def _samples(model: Model, seed: int, deadline: float | None) -> Tensor:
         return x, time.monotonic() - start
 
     if deadline is None:
-        return draw(sum(_SAMPLES), _STEPS, 0)[0]
+        return draw(*_SAMPLES[0], 0)[0]
     draw(1, 2, 0)  # the first time there is more to do
-    _, took = draw(1, 2, 0)
-    affordable = int((deadline - time.monotonic()) / (took / 2))
-    if affordable < _SAMPLES[0] * _STEPS:
-        return draw(1, max(2, min(_STEPS, affordable)), 0)[0]
-    made: list[Tensor] = []
-    pace = 0.0
-    for rows in _SAMPLES:
-        # A sample in a larger batch takes no longer than one in a smaller batch did.
-        count = min(rows, int((deadline - time.monotonic()) / pace)) if made else rows
-        if count < 1:
-            break
-        x, took = draw(count, _STEPS, sum(map(len, made)))
-        made.append(x)
-        pace = took / count
-    return torch.cat(made)
+    one, few = (draw(rows, 2, 0)[1] / 2 for rows in (1, 5))
+    more = max(few - one, 0.0) / 4  # what another row adds to a step
+    left = deadline - time.monotonic()
+    fitting = ((rows, steps) for rows, steps in _SAMPLES if steps * (one + more * (rows - 1)) < left)
+    return draw(*next(fitting, _SAMPLES[-1]), 0)[0]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import pi
 from typing import final
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
@@ -22,9 +23,9 @@ from tauleap.network.unet_blocks import Stage, Upsample, group_norm
 class UNet(Network):
     """Convolutions at several resolutions with skip connections (App. H.2); the defaults have 35.7 million parameters.
 
-    Takes integer images (B, C, H, W), which it normalises to [-1, 1]. Resolution halves from level to level without
-    padding, so H and W must be multiples of 2^(levels - 1): 32 x 32 has room for the four levels of the paper, 28 x 28
-    and 8 x 8 for three, ``multipliers=(1, 2, 2)``.
+    Takes integer images (B, C, H, W), or (B, H, W) where C is 1, which it normalises to [-1, 1]. Resolution halves from
+    level to level without padding, so H and W must be multiples of 2^(levels - 1): 32 x 32 has room for the four levels
+    of the paper, 28 x 28 and 8 x 8 for three, ``multipliers=(1, 2, 2)``. With ``pad`` other sizes are filled up inside.
 
     Args:
         num_states: S, the number of intensities.
@@ -39,6 +40,11 @@ class UNet(Network):
             ``num_states`` for logits.
         mark_observed: append the mask of given pixels to the input channels. If false, ``observed`` tells the network
             nothing that ``x`` does not.
+        masked: the last of the states is no intensity but the mask of absorbing noise: it enters as 0, in the middle of
+            the intensities, and another channel for each colour says where it is.
+        output_kernel: side of the last convolution, odd: 1 where there are many ``outputs``, which are then cheap.
+        pad: fill sides up to a multiple of 2^(levels - 1), and cut them off again.
+        channels_last: takes (B, H, W, C) in the place of (B, C, H, W).
     """
 
     def __init__(
@@ -53,11 +59,17 @@ class UNet(Network):
         dropout: float = 0.1,
         outputs: int = 2,
         mark_observed: bool = False,
+        masked: bool = False,
+        output_kernel: int = 3,
+        pad: bool = False,
+        channels_last: bool = False,
     ) -> None:
-        _check.integer("num_states", num_states, least=2)
+        _check.integer("num_states", num_states, least=3 if masked else 2)
         check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs)
         if width % 4:
             raise ValueError(f"width must be a multiple of 4, for the group norm, got {width}")
+        if _check.integer("output_kernel", output_kernel, least=1) % 2 == 0:
+            raise ValueError(f"output_kernel must be odd, so that the size stays, got {output_kernel}")
         check_dropout(dropout)
         multipliers = check_shape(multipliers, name="multipliers")
         levels = range(len(multipliers))
@@ -73,6 +85,10 @@ class UNet(Network):
             dropout=dropout,
             outputs=outputs,
             mark_observed=mark_observed,
+            masked=masked,
+            output_kernel=output_kernel,
+            pad=pad,
+            channels_last=channels_last,
         )
         self.num_states = num_states
         self.image_channels = image_channels
@@ -80,10 +96,13 @@ class UNet(Network):
         self.depth = depth
         self.outputs = outputs
         self.mark_observed = mark_observed
+        self.masked = masked
+        self.pad = pad
+        self.channels_last = channels_last
 
         time_width = 4 * width
         self.time = TimeEmbedding(width, time_width, time_width, nn.SiLU())
-        self.input = nn.Conv2d(image_channels * (1 + mark_observed), width, 3, padding=1)
+        self.input = nn.Conv2d(image_channels * (1 + mark_observed + masked), width, 3, padding=1)
         channels, skips = width, [width]
 
         def stage(in_channels: int, level: int, attention: bool) -> Stage:
@@ -107,22 +126,34 @@ class UNet(Network):
             for _ in range(depth + 1):
                 self.up.append(stage(channels + skips.pop(), level, level in attention_levels))
         self.norm = group_norm(channels)
-        self.output = nn.Conv2d(channels, outputs * image_channels, 3, padding=1)
+        self.output = nn.Conv2d(channels, outputs * image_channels, output_kernel, padding=output_kernel // 2)
 
     def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
         """int64 (B, C, H, W) -> (B, C, H, W, 2): a mean offset and a log scale (or as many ``outputs``)."""
         check_call(x, t, observed)
-        if x.ndim != 4 or x.shape[1] != self.image_channels:
-            raise ValueError(f"x must be images (B, {self.image_channels}, H, W), got {tuple(x.shape)}")
-        if x.shape[2] % self.divisor or x.shape[3] % self.divisor:
+        flat = x.ndim == 3 and self.image_channels == 1
+        axis = -1 if self.channels_last else 1
+        if x.ndim != 4 - flat or (not flat and x.shape[axis] != self.image_channels):
+            wanted = "B, H, W, {}" if self.channels_last else "B, {}, H, W"
+            raise ValueError(f"x must be images ({wanted.format(self.image_channels)}), got {tuple(x.shape)}")
+        if flat:
+            return self._pictures(x[:, None], t, None if observed is None else observed[:, None])[:, 0]
+        if self.channels_last:
+            observed = None if observed is None else observed.movedim(-1, 1)
+            return self._pictures(x.movedim(-1, 1), t, observed).movedim(1, -2)
+        return self._pictures(x, t, observed)
+
+    def _pictures(self, x: States, t: Times, observed: SiteMask | None) -> PerState:
+        height, width = x.shape[2:]
+        below, right = -height % self.divisor, -width % self.divisor
+        if (below or right) and not self.pad:
             raise ValueError(
                 f"height and width must be multiples of {self.divisor}, as each level but the first halves them, "
-                f"got {x.shape[2]} x {x.shape[3]}: give UNet fewer multipliers, or pad the images"
+                f"got {height} x {width}: give UNet fewer multipliers, or pad=True"
             )
-        h = normalise(x, self.num_states, self.input.weight.dtype)
-        if self.mark_observed:
-            mask = torch.zeros_like(x) if observed is None else observed
-            h = torch.cat((h, mask.to(h.dtype)), dim=1)
+        h = self._encode(x, observed)
+        if below or right:
+            h = F.pad(h, (0, right, 0, below))
         embedding = F.silu(self.time(t))
         # Channels last saves a fifth of a training step on a CPU; the parameters keep the layout that files have.
         h = self.input(h.contiguous(memory_format=torch.channels_last))
@@ -141,5 +172,35 @@ class UNet(Network):
             if level > 0 and position == 0:
                 h = self.upsample[level - 1](h)
             h = stage(torch.cat((h, skips.pop()), dim=1), embedding)
-        h = self.output(F.silu(self.norm(h)))
+        h = self.output(F.silu(self.norm(h)))[..., :height, :width]
         return h.unflatten(1, (self.outputs, self.image_channels)).movedim(1, -1)
+
+    @torch.no_grad()
+    def begin_smooth(self) -> UNet:
+        """Lets logits of ordered states begin alike at neighbouring states; returns the network.
+
+        The last layer's weights become cosines of the state, the features shared out among the colours, so that a bump
+        in the logits needs a few features and not all weights of a state. It learns the same, sooner.
+        """
+        weight = self.output.weight
+        features = torch.arange(weight.shape[1], device=weight.device)
+        place = (torch.arange(self.outputs, device=weight.device) + 0.5) / self.outputs
+        waves = torch.cos(pi * place[:, None] * (features // self.image_channels + 1))
+        turn = features % self.image_channels == torch.arange(self.image_channels, device=weight.device)[:, None]
+        nn.init.normal_(weight, std=0.02)
+        centre = weight.shape[-1] // 2
+        weight[..., centre, centre] += 0.5 * (waves[:, None] * turn).flatten(0, 1)
+        nn.init.zeros_(self.output.bias)  # pyright: ignore[reportArgumentType] (it has one)
+        return self
+
+    def _encode(self, x: States, observed: SiteMask | None) -> Tensor:
+        """Intensities from -1 to 1, and the channels that say where the mask is and what is given."""
+        dtype = self.input.weight.dtype
+        if self.masked:
+            hidden = x == self.num_states - 1
+            channels = [normalise(x, self.num_states - 1, dtype).masked_fill(hidden, 0.0), hidden.to(dtype)]
+        else:
+            channels = [normalise(x, self.num_states, dtype)]
+        if self.mark_observed:
+            channels.append((torch.zeros_like(x) if observed is None else observed).to(dtype))
+        return torch.cat(channels, dim=1)

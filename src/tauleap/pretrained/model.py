@@ -14,7 +14,9 @@ from torch import Tensor
 from tauleap import _check
 from tauleap.data import Dataset
 from tauleap.data.form import Form
+from tauleap.data.frame import is_frame
 from tauleap.data.memory import Kind, read, restore
+from tauleap.data.table import TableForm
 from tauleap.denoise import Denoiser, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
@@ -159,7 +161,8 @@ class Model:
         parts = out.reshape(variants, len(data), *data.shape)
         if states or self.kind.name == "tensor":
             return parts[0] if variants == 1 else parts
-        each = [restore(part, self.kind, self.form) for part in parts]
+        index = x.index if is_frame(x) else None
+        each = [restore(part, self.kind, self.form, index) for part in parts]
         return each[0] if variants == 1 else each
 
     def bits_per_dim(
@@ -252,13 +255,32 @@ class Model:
         present = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
         if observed is None:
             return present
-        mask = torch.as_tensor(observed)
+        if is_frame(observed):
+            observed = observed.to_numpy()
+        elif isinstance(self.form, TableForm) and isinstance(observed, list | tuple | set):
+            observed = self._named(observed, self.form)
+        try:
+            mask = torch.as_tensor(observed)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ValueError(
+                f"observed must be a bool mask of shape {tuple(data.x.shape)} or {data.shape}, true where the value is "
+                f"known, got {type(observed).__name__}: {error}"
+            ) from error
         if mask.dtype != torch.bool or mask.shape not in (data.x.shape, data.x.shape[1:]):
             raise ValueError(
                 f"observed must be a bool mask of shape {tuple(data.x.shape)} or {data.shape}, true where the value "
                 f"is known, got {mask.dtype} of shape {tuple(mask.shape)}"
             )
         return mask.cpu().expand(data.x.shape) & present
+
+    def _named(self, observed: Any, form: TableForm) -> Any:
+        """Names of columns as a mask of a row; what is no list of names as it is."""
+        if not observed or not all(isinstance(name, str) for name in observed):
+            return observed
+        strangers = [name for name in observed if name not in form.columns]
+        if strangers:
+            raise ValueError(f"observed names {strangers[0]!r}; the columns are {', '.join(form.columns)}")
+        return torch.tensor([name in observed for name in form.columns])
 
     def _rows_at_once(self) -> int:
         entries = math.prod(self.shape or (1,)) * self.num_states

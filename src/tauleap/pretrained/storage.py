@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,7 @@ def _meaning(model: Model) -> dict[str, Any]:
     if model.form is not None:
         out["form"] = model.form.config()
     if model.kind != Kind():
-        out["kind"] = {"name": model.kind.name, "types": list(model.kind.types)}
+        out["kind"] = json.loads(json.dumps(asdict(model.kind)))
     if model.about:
         out["about"] = json.loads(json.dumps(model.about, allow_nan=False))
     return out
@@ -138,8 +139,9 @@ def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
         if config.get("form") is not None:
             out["form"] = form_from(config["form"])
         if config.get("kind") is not None:
-            out["kind"] = Kind(config["kind"]["name"], tuple(config["kind"]["types"]))
-    except (ValueError, TypeError, KeyError) as error:
+            kind = config["kind"]
+            out["kind"] = Kind(kind["name"], tuple(kind["types"]), tuple(kind.get("labels", ())))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"{folder / CONFIG} does not say what the states mean: {error}") from error
     if config.get("about") is not None:
         if not isinstance(config["about"], dict):

@@ -79,6 +79,11 @@ class Checkpoints:
             )
         return None
 
+    def last_step(self) -> int:
+        """The step of the newest, 0 where there is none."""
+        found = self._found()
+        return found[-1].step if found else 0
+
     def last_good(self) -> str:
         """Names the newest for a message."""
         found = self._found()
