@@ -1,6 +1,6 @@
 """Digits of 8 x 8 with 17 levels by tl.fit alone: bits/dim beside pixels drawn independently, and samples.
 
-    python experiments/own_data/digits.py [--minutes 2] [--write]
+    python experiments/own_data/digits.py [--minutes 2 | --steps 700] [--write]
 
 ``--write`` puts the numbers into docs/own_data.md and the picture into docs/figures.
 """
@@ -24,11 +24,14 @@ from _page import FIGURES, table, write  # noqa: E402
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--steps", type=int, default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true")
     arguments = parser.parse_args()
     images = tl.data.digits().x[:, 0].numpy()
-    model = tl.fit(images, num_states=17, minutes=arguments.minutes, seed=arguments.seed)
+    minutes = arguments.minutes if arguments.steps is None else None
+    budget = f"--minutes {minutes:g}" if minutes is not None else f"--steps {arguments.steps}"
+    model = tl.fit(images, num_states=17, minutes=minutes, steps=arguments.steps, seed=arguments.seed)
     about = model.about
     rows = [
         [name, f"{about[key]['value']:.3f}", f"{about[key]['stderr']:.3f}", f"{about[key]['n']}"]
@@ -40,7 +43,7 @@ def main() -> None:
         f"{about['seconds'] / 60:.1f} minutes, measuring included. {'; '.join(about['choice'])}. Above: samples; "
         "below: the upper halves of held-out images given, the lower halves completed."
         "\n\n![Samples and completions](figures/own_digits.png)"
-        f"\n\n*`python experiments/own_data/digits.py --minutes {arguments.minutes:g} --seed {arguments.seed} --write`*"
+        f"\n\n*`python experiments/own_data/digits.py {budget} --seed {arguments.seed} --write`*"
     )
     print(text)
     if arguments.write:

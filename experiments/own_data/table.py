@@ -1,6 +1,6 @@
 """A table with known law: likelihood, marginals, pairs of columns and imputation, each against the exact answer.
 
-    python experiments/own_data/table.py [--minutes 2] [--write]
+    python experiments/own_data/table.py [--minutes 2 | --steps 2600] [--write]
 
 The table is that of examples/data/make_some.py: columns of 2, 5, 40, 5 and 2 states, 20,000 rows of it with one cell in
 twenty missing, and 4,000 whole rows to measure with. ``--write`` puts the numbers into docs/own_data.md.
@@ -45,6 +45,7 @@ def main() -> None:
     data = tl.data.Dataset(rows.masked_fill(missing, 0), states, missing=missing, sizes=SIZES)
     held_out = tl.data.Dataset(test, states, sizes=SIZES)
     minutes = arguments.minutes if arguments.steps is None else None
+    budget = f"--minutes {minutes:g}" if minutes is not None else f"--steps {arguments.steps}"
     model = tl.fit(data, minutes=minutes, steps=arguments.steps, seed=seed, validation=held_out)
 
     exact = -log2_law(law, test) / len(NAMES)
@@ -67,7 +68,7 @@ def main() -> None:
         "",
         *imputed(model, law, test, seed),
         "",
-        f"*`python experiments/own_data/table.py --minutes {arguments.minutes:g} --seed {seed} --write`*",
+        f"*`python experiments/own_data/table.py {budget} --seed {seed} --write`*",
     ]
     text = "\n".join(lines)
     print(text)

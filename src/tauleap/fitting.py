@@ -33,7 +33,6 @@ from tauleap.training.budget import train_until
 _MINUTES = 3.0
 _MASKING = RandomMasks()
 _MOST_HELD_OUT = 10_000
-_TIMES = 8
 _LAST_SECONDS = 20.0
 """For measuring, where there is no other limit: as long as training took, or this."""
 
@@ -117,7 +116,7 @@ def fit(
         elif math.isinf(deadline):
             deadline = time.monotonic() + max(_LAST_SECONDS, time.monotonic() - began)
         best, model, found = _better(folder, result.checkpoint, held_out, seed, deadline)
-        alone = _independent(column_marginals(rows), held_out)
+        alone = _independent(column_marginals(rows), held_out, found.n)
         model.about = {
             "data": report,
             "choice": list(choice.reasons),
@@ -263,7 +262,9 @@ def _for_measuring(seconds: float) -> float:
 def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:
     """Bits/dim of each of as many rows as there is time for."""
     generator = torch.Generator().manual_seed(seed)
-    size = max(1, min(256, model._rows_at_once() // _TIMES))
+    # Many sites tell as much of one time as few sites of many.
+    times = max(2, min(8, 512 // math.prod(data.shape)))
+    size = max(1, min(256, model._rows_at_once() // times))
     values: list[Tensor] = []
     longest, begin = 0.0, 0
     while begin < len(data) and (begin == 0 or time.monotonic() + longest < deadline):
@@ -272,7 +273,7 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor
         estimate = bits_per_dim(
             model.reverse,
             data.rows(index),
-            samples=_TIMES,
+            samples=times,
             batch_size=model._rows_at_once(),
             per_datapoint=True,
             missing=None if data.missing is None else data.missing[index],
@@ -284,12 +285,12 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor
     return torch.cat(values)
 
 
-def _independent(marginals: Tensor, data: Dataset) -> Estimate[float]:
-    """Bits/dim where every site is drawn by itself, from how often its states came in the training rows."""
-    log_probs = marginals.log2().expand(len(data), *marginals.shape)
-    bits = -log_probs.gather(-1, data.rows(torch.arange(len(data)))[..., None]).squeeze(-1)
-    known = torch.ones_like(bits) if data.missing is None else (~data.missing).to(bits.dtype)
-    bits, known = (bits * known).reshape(len(data), -1).sum(1), known.reshape(len(data), -1).sum(1)
+def _independent(marginals: Tensor, data: Dataset, rows: int) -> Estimate[float]:
+    """Bits/dim where every site is drawn by itself, from how often its states came in training, of the first rows."""
+    log_probs = marginals.log2().expand(rows, *marginals.shape)
+    bits = -log_probs.gather(-1, data.rows(torch.arange(rows))[..., None]).squeeze(-1)
+    known = torch.ones_like(bits) if data.missing is None else (~data.missing[:rows]).to(bits.dtype)
+    bits, known = (bits * known).reshape(rows, -1).sum(1), known.reshape(rows, -1).sum(1)
     return Estimate.of_mean(bits / known)
 
 
