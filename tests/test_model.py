@@ -208,3 +208,19 @@ def test_masks_that_do_not_fit() -> None:
         model.complete(torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, dtype=torch.bool))
     with pytest.raises(ValueError, match=r"rows of the shape \(3,\)"):
         model.complete(torch.zeros(2, 4, dtype=torch.int64))
+
+
+def test_names_index_and_masks_of_frames_are_kept(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({0: ["x", "y", "x", None], 1: [1, 2, 1, 2]}, index=[7, 8, 9, 5])
+    fit(frame, steps=1, progress=False).save(tmp_path / "m")
+    model = load(tmp_path / "m")
+    assert list(model.sample(3, steps=2, seed=0).columns) == [0, 1]
+    filled = model.complete(frame, steps=2, seed=0)
+    assert list(filled.index) == [7, 8, 9, 5]
+    assert filled[1].tolist() == [1, 2, 1, 2]
+    for known in (frame.notna(), frame.notna().to_numpy(), ["0", "1"]):
+        assert model.complete(frame, known, steps=2, seed=0).equals(filled)
+    with pytest.raises(ValueError, match="observed names 'a'; the columns are 0, 1"):
+        model.complete(frame, ["a"])
+    with pytest.raises(ValueError, match="observed must be a bool mask"):
+        model.complete(frame, [[True], "x"])

@@ -91,9 +91,8 @@ def pairs(model: tl.Model, law: Tensor, learnt: Tensor, seed: int) -> list[str]:
             ours = distance(made, law, columns)
             theirs = torch.tensor([distance(draw, law, columns) for draw in draws])
             label = " x ".join(NAMES[column] for column in columns)
-            rows.append(
-                [label, f"{ours:.4f}", f"{theirs.mean():.4f}", f"{theirs.std():.4f}", f"{ours - theirs.mean():+.4f}"]
-            )
+            numbers = (ours, theirs.mean(), theirs.std(), distance(learnt, law, columns))
+            rows.append([label, *(f"{number:.4f}" for number in numbers), f"{ours - theirs.mean():+.4f}"])
     worst = max(float(row[-1]) for row in rows)
     return [
         f"Total variation between {SAMPLES:,} samples (`model.sample({SAMPLES})`, 100 steps) and the law, beside that "
