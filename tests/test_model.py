@@ -212,8 +212,8 @@ def test_masks_that_do_not_fit() -> None:
 
 def test_names_index_and_masks_of_frames_are_kept(tmp_path: Path) -> None:
     frame = pandas.DataFrame({0: ["x", "y", "x", None], 1: [1, 2, 1, 2]}, index=[7, 8, 9, 5])
-    fit(frame, steps=1, progress=False).save(tmp_path / "m")
-    model = load(tmp_path / "m")
+    tl.fit(frame, steps=1, progress=False).save(tmp_path / "m")
+    model = tl.load(tmp_path / "m")
     assert list(model.sample(3, steps=2, seed=0).columns) == [0, 1]
     filled = model.complete(frame, steps=2, seed=0)
     assert list(filled.index) == [7, 8, 9, 5]

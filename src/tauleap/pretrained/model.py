@@ -140,8 +140,8 @@ class Model:
         Args:
             x: rows (n, *shape) of what the model was fitted on. Missing cells (NaN, None, masked, ``missing`` of a
                 Dataset) are filled in.
-            observed: bool, like x or like one row: true where the value of x is known; or names of columns. With it the other cells are
-                filled in; a cell that is missing is never known.
+            observed: bool, like x or like one row: true where the value of x is known; or names of columns. With it the
+                other cells are filled in; a cell that is missing is never known.
             variants: how many completions of each row, independent given what is known. The answer has a first axis of
                 this length if it is not 1; a list for frames and texts.
 
