@@ -21,7 +21,7 @@ from _page import FIGURES, table, write
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
+from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate import bits_per_dim, exact_log_likelihood
 from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.plots import STYLE, save_png
@@ -30,7 +30,15 @@ from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo, 
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import NAMES, process, slope
 from tauleap.testing.laws import random_law
-from tauleap.testing.paths import TableDenoiser, at_paths, descend, every_noise, every_path, expected_discrete
+from tauleap.testing.paths import (
+    Perturbed,
+    TableDenoiser,
+    at_paths,
+    descend,
+    every_noise,
+    every_path,
+    expected_discrete,
+)
 
 COMMAND = "`python diagnostics/objective_bounds.py --write`"
 TIME = 0.5
@@ -42,18 +50,6 @@ def data_law(forward: ForwardProcess, sites: int) -> Tensor:
     """Dependent sites, and no state that is all but impossible."""
     law = random_law(forward.data_states.expand(sites, -1), seed=3)
     return 0.5 * law + 0.5 * (law > 0) / (law > 0).sum()
-
-
-class Perturbed(Denoiser):
-    """The exact posterior with ``size`` times a normal number added to each logit, another at each state."""
-
-    def __init__(self, law: Tensor, forward: ForwardProcess, size: float) -> None:
-        super().__init__()
-        self.exact, self.size = ExactDenoiser(law, forward), size
-        self.noise = TableDenoiser.random(forward.num_states, law.ndim, seed=0)
-
-    def forward(self, x_t, t, *, observed=None, condition=None):
-        return Posterior(self.exact(x_t, t).logits + self.size * self.noise(x_t, t).logits.detach())
 
 
 def complete_bound(reverse: ReverseProcess, law: Tensor, eps: float, *, reconstruction: bool) -> float:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from tauleap._shapes import States, Time
-from tauleap.denoise import Denoiser, Posterior
+from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
 from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import ForwardProcess
 from tauleap.objective import DiscreteTimeElbo, Draw, Objective, UniformTimes
@@ -41,6 +41,21 @@ class TableDenoiser(Denoiser):
         self.seen = (x_t, t, observed, condition)
         rows = x_t.reshape(len(x_t), -1)
         return Posterior(self.table[tuple(rows.unbind(-1))].reshape(*x_t.shape, -1))
+
+
+class Perturbed(Denoiser):
+    """The exact posterior of ``law`` with ``size`` times a normal number added to each logit, another at each state."""
+
+    def __init__(self, law: Tensor, process: ForwardProcess, size: float) -> None:
+        super().__init__()
+        self.exact, self.size = ExactDenoiser(law, process), size
+        self.noise = TableDenoiser.random(process.num_states, law.ndim, seed=0)
+
+    def forward(
+        self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
+    ) -> Posterior:
+        answer = self.exact(x_t, t, observed=observed, condition=condition)
+        return Posterior(answer.logits + self.size * self.noise(x_t, t).logits.detach())
 
 
 class Path(NamedTuple):

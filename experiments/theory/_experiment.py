@@ -1,0 +1,105 @@
+"""What every script of this folder does: compute, keep the numbers as JSON, draw a figure and write a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import matplotlib
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from tauleap.evaluate.plots import STYLE, save_png
+
+sys.path[:0] = [str(Path(__file__).parents[2] / "diagnostics")]
+
+from _page import FIGURES, table, write  # noqa: E402
+
+__all__ = ["COLOURS", "Experiment", "orders_of_magnitude", "panels", "scales", "table"]
+
+RESULTS = Path(__file__).parent / "results"
+COLOURS: list[tuple[float, float, float]] = list(matplotlib.colormaps["tab10"].colors)  # pyright: ignore
+
+
+class Experiment(NamedTuple):
+    """``compute`` gives what JSON can hold; ``text`` and ``figure`` know nothing but that."""
+
+    name: str
+    about: str
+    compute: Callable[[], dict[str, Any]]
+    text: Callable[[dict[str, Any]], str]
+    figure: Callable[[dict[str, Any]], Figure]
+
+    def main(self) -> None:
+        parser = argparse.ArgumentParser(description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--write", action="store_true", help="keep the numbers, and write figure and page")
+        parser.add_argument("--redraw", action="store_true", help="write figure and page from the numbers kept")
+        options = parser.parse_args()
+        torch.set_num_threads(1)
+        results = self.kept() if options.redraw else self.made()
+        print(self.block(results))
+        if options.write:
+            RESULTS.mkdir(exist_ok=True)
+            self._file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        if options.write or options.redraw:
+            save_png(self.figure(results), FIGURES / f"theory_{self.name}.png")
+            write(f"experiments/theory/{self.name}.md", "results", self.block(results))
+
+    def made(self) -> dict[str, Any]:
+        began = time.process_time()
+        found = rounded(self.compute())
+        return {"processor seconds": round(time.process_time() - began), **found}
+
+    def kept(self) -> dict[str, Any]:
+        return json.loads(self._file.read_text(encoding="utf-8"))
+
+    def block(self, results: dict[str, Any]) -> str:
+        picture = f"![{self.about.splitlines()[0]}](../../figures/theory_{self.name}.png)"
+        found = {key: value for key, value in results.items() if key != "processor seconds"}
+        made = (
+            f"*`python experiments/theory/{self.name}.py --write`: {results['processor seconds']} seconds of one core; "
+            f"the numbers are in `experiments/theory/results/{self.name}.json`.*"
+        )
+        return f"{picture}\n\n{self.text(found).strip()}\n\n{made}"
+
+    @property
+    def _file(self) -> Path:
+        return RESULTS / f"{self.name}.json"
+
+
+def rounded(value: Any) -> Any:
+    """Numbers to eight digits, so that what is kept does not change with the last bits of a machine."""
+    if isinstance(value, dict):
+        return {str(key): rounded(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [rounded(each) for each in value]
+    return float(f"{value:.8g}") if isinstance(value, float) else value
+
+
+def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """A figure in the project's style, and its panels row by row."""
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=size, layout="constrained")
+        return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
+
+
+def scales(axes: Axes, *, legend: bool = True, **labels: Any) -> None:
+    """Titles, ticks and a light grid, for panels that show numbers."""
+    axes.set(**labels)
+    axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7, length=3)
+    axes.grid(visible=True, linewidth=0.3)
+    if legend:
+        axes.legend(fontsize=7, frameon=False)
+
+
+def orders_of_magnitude(ratios: Iterable[float]) -> str:
+    """The range of log10 of the ratios, in words."""
+    powers = [math.log10(ratio) for ratio in ratios]
+    return f"{min(powers):.1f} to {max(powers):.1f} orders of magnitude"
