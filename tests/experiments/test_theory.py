@@ -17,6 +17,7 @@ import _bound  # noqa: E402
 import _lemmas  # noqa: E402
 import _small  # noqa: E402
 import factorised  # noqa: E402
+import one_pass  # noqa: E402
 
 from tauleap.testing.laws import joint_generator  # noqa: E402
 
@@ -113,3 +114,15 @@ def test_kernels_are_exponentials_of_the_integral_where_rates_commute() -> None:
     assert commuting["commutator"] < 1e-14
     assert commuting["error"] < 1e-14
     assert others[1]["error"] == pytest.approx(2 * others[0]["error"], rel=0.05)
+
+
+def test_the_law_after_one_more_jump() -> None:
+    """Uniform noise leaves all states equally fast, and then it is q_t + delta t dq_t/dt with nothing left out."""
+    reverse, law = _small.reversed_chain("uniform", 2.0, sites=2)
+    q = _bound.marginal(reverse, law, 0.3)
+    jumped, exits = one_pass.one_jump(reverse.process, q, 0.3)
+    change = q.reshape(-1) @ joint_generator(
+        reverse.process.rates_from(_bound.joint_states(3, 2), 0.3, dtype=torch.float64)
+    )
+    torch.testing.assert_close(jumped, q + (change / exits).reshape(q.shape))
+    assert float(1 / exits[0]) == pytest.approx(1 / (2 * 2 * 2.0))
