@@ -22,20 +22,23 @@ sys.path[:0] = [str(Path(__file__).parents[2] / "diagnostics")]
 
 from _page import FIGURES, table, write  # noqa: E402
 
-__all__ = ["COLOURS", "Experiment", "orders_of_magnitude", "panels", "scales", "table"]
+__all__ = ["COLOURS", "Experiment", "orders_of_magnitude", "panels", "picture", "scales", "table"]
 
 RESULTS = Path(__file__).parent / "results"
 COLOURS: list[tuple[float, float, float]] = list(matplotlib.colormaps["tab10"].colors)  # pyright: ignore
 
 
 class Experiment(NamedTuple):
-    """``compute`` gives what JSON can hold; ``text`` and ``figure`` know nothing but that."""
+    """``compute`` gives what JSON can hold; ``text`` and ``figure`` know nothing but that.
+
+    Several figures come as a dictionary, and then ``text`` says where they go.
+    """
 
     name: str
     about: str
     compute: Callable[[], dict[str, Any]]
     text: Callable[[dict[str, Any]], str]
-    figure: Callable[[dict[str, Any]], Figure]
+    figure: Callable[[dict[str, Any]], Figure | dict[str, Figure]]
 
     def main(self) -> None:
         parser = argparse.ArgumentParser(description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -49,7 +52,9 @@ class Experiment(NamedTuple):
             RESULTS.mkdir(exist_ok=True)
             self._file.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
         if options.write or options.redraw:
-            save_png(self.figure(results), FIGURES / f"theory_{self.name}.png")
+            drawn = self.figure(results)
+            for key, figure in drawn.items() if isinstance(drawn, dict) else [("", drawn)]:
+                save_png(figure, FIGURES / f"theory_{self.name}{key and '_'}{key}.png")
             write(f"experiments/theory/{self.name}.md", "results", self.block(results))
 
     def made(self) -> dict[str, Any]:
@@ -61,17 +66,23 @@ class Experiment(NamedTuple):
         return json.loads(self._file.read_text(encoding="utf-8"))
 
     def block(self, results: dict[str, Any]) -> str:
-        picture = f"![{self.about.splitlines()[0]}](../../figures/theory_{self.name}.png)"
-        found = {key: value for key, value in results.items() if key != "processor seconds"}
+        text = self.text({key: value for key, value in results.items() if key != "processor seconds"}).strip()
+        if "figures/theory_" not in text:
+            text = f"{picture(self.about.splitlines()[0], self.name)}\n\n{text}"
         made = (
             f"*`python experiments/theory/{self.name}.py --write`: {results['processor seconds']} seconds of one core; "
             f"the numbers are in `experiments/theory/results/{self.name}.json`.*"
         )
-        return f"{picture}\n\n{self.text(found).strip()}\n\n{made}"
+        return f"{text}\n\n{made}"
 
     @property
     def _file(self) -> Path:
         return RESULTS / f"{self.name}.json"
+
+
+def picture(words: str, name: str) -> str:
+    """A figure of this folder, as a page shows it."""
+    return f"![{words}](../../figures/theory_{name}.png)"
 
 
 def rounded(value: Any) -> Any:

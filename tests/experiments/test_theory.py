@@ -31,7 +31,9 @@ def test_pages_are_written_from_the_results(name: str) -> None:
     block = re.search(r"<!-- results: begin -->\n(.*)\n<!-- results: end -->", page, re.S)
     assert block is not None
     assert block[1] == experiment.block(experiment.kept())
-    assert (ROOT / "docs" / "figures" / f"theory_{name}.png").exists()
+    figures = re.findall(r"\((\.\./\.\./figures/theory_[^)]*)\)", block[1])
+    assert figures
+    assert all((ROOT / "docs" / "experiments" / "theory" / figure).exists() for figure in figures)
 
 
 @pytest.mark.parametrize("name", _small.NOISES)

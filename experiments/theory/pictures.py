@@ -1,0 +1,232 @@
+"""The paper's explanatory pictures, drawn from the library's own objects: a chain's path, Figure 1 and Figure 2.
+
+python experiments/theory/pictures.py --write
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import matplotlib
+import torch
+from _experiment import COLOURS, Experiment, panels, picture, scales
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from tauleap.data import tau_pmf
+from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.plots import STYLE
+from tauleap.noise import Constant, Dense, Exponential, Gaussian
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import TauLeaping, sample, uniform_grid
+from tauleap.testing.cases import total_variation
+from tauleap.testing.laws import integrate, joint_generator, joint_states
+from tauleap.testing.pushed import leap_laws, marginal, push_sites
+
+MOMENTS = (0.0, 0.1, 0.25, 0.5, 1.0)
+STEPS, SEED, PATH_SEED = 400, 3, 63
+LEAP_FROM, LEAP_TIME, LEAP_LENGTH = (3, 0), 0.9, 0.5  # the paper's {S4, S1}, counted from 0
+WANTED = {(0, 1): 1, (1, 1): 2}  # its P_12 = 1 and P_22 = 2: one jump to S2 in dimension 1, two in dimension 2
+
+
+def schematic() -> dict[str, Any]:
+    """A path of three states by holding times and jumps (Appendix A): exponential times, then a draw of the rates."""
+    rates = torch.tensor([[-2.0, 1.5, 0.5], [1.0, -1.5, 0.5], [1.0, 2.0, -3.0]])
+    process, generator = Dense(rates, Constant(1.0)), torch.Generator().manual_seed(PATH_SEED)
+    x, t, times, states = torch.tensor([[0]]), 0.0, [0.0], [0]
+    while t < 5.0:
+        holding = -math.log(1 - float(torch.rand((), generator=generator))) / float(process.exit_rate(x, 0.5))
+        x, t = process.draw_jump(x, torch.tensor([0]), generator=generator)[None], t + holding
+        times.append(t)
+        states.append(int(x))
+    return {"times": times, "states": states}
+
+
+def toy() -> ReverseProcess:
+    process = Gaussian(32, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
+    return ReverseProcess(process, ExactDenoiser(tau_pmf(), process))
+
+
+def both_ways() -> dict[str, Any]:
+    """One point noised from 0 to 1, and one generated from 1 to 0.01, at the times of a fine grid."""
+    reverse, generator = toy(), torch.Generator().manual_seed(SEED)
+    times = uniform_grid(STEPS).tolist()
+    x = torch.multinomial(tau_pmf().reshape(-1), 1, generator=generator)
+    x = torch.stack([x // 32, x % 32], dim=-1)
+    path = [x]
+    for s, t in zip([0.0, *times[:0:-1]], times[::-1], strict=True):
+        path.append(reverse.process.noise(path[-1], t, s, generator=generator))
+    run = sample(reverse, TauLeaping(), (1, 2), grid=times, trace=times, final="none", generator=generator)
+    assert run.trace is not None
+    return {
+        "times": times,
+        "forward": torch.cat(path[1:]).flip(0).tolist(),
+        "reverse": run.trace.x[:, 0].tolist(),
+    }
+
+
+def leap() -> dict[str, Any]:
+    """A leap of the paper's picture: the first seed for which the Poisson numbers are those of its Figure 2."""
+    process = Gaussian(5, Constant(1.0), sigma_0=2.0, sigma_r=1.5)
+    place = torch.arange(5, dtype=torch.float64)
+    law = torch.exp(-((place[:, None] - 1) ** 2 + (place - 2) ** 2) / 2 - (place[:, None] - place).abs() / 4)
+    law = law / law.sum()
+    reverse = ReverseProcess(process, ExactDenoiser(law, process))
+    x = torch.tensor([LEAP_FROM])
+    rates = reverse.rates(x, LEAP_TIME)
+    wanted = torch.zeros(2, 5)
+    for (site, state), number in WANTED.items():
+        wanted[site, state] = number
+    seed, numbers = 0, torch.full((2, 5), -1.0)
+    while not torch.equal(numbers, wanted):
+        seed += 1
+        numbers = torch.poisson(LEAP_LENGTH * rates[0].float(), generator=torch.Generator().manual_seed(seed))
+    after = (x + (numbers * (torch.arange(5) - x[..., None])).sum(-1).long()).clamp(0, 4)
+    start = torch.zeros(5, 5, dtype=torch.float64)
+    start[LEAP_FROM] = 1.0
+    leapt = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(rates, x, LEAP_LENGTH, "add"))
+    states = joint_states(5, 2)
+
+    def generators(times: Tensor) -> Tensor:
+        return torch.stack([joint_generator(reverse.rates(states, t)) for t in times.tolist()])
+
+    times = torch.linspace(LEAP_TIME, LEAP_TIME - LEAP_LENGTH, 65, dtype=torch.float64)
+    chain = integrate(generators, start.reshape(-1), times)[-1].reshape(5, 5)
+    return {
+        "seed": seed,
+        "rates": rates[0].tolist(),
+        "numbers": numbers.long().tolist(),
+        "after": after[0].tolist(),
+        "leap": leapt.tolist(),
+        "chain": chain.tolist(),
+        "distance": total_variation(leapt, chain),
+    }
+
+
+def compute() -> dict[str, Any]:
+    return {"schematic": schematic(), "both ways": both_ways(), "leap": leap()}
+
+
+def draw_path(found: dict[str, Any]) -> Figure:
+    drawn, (panel,) = panels(1, 1, (8, 2.6))
+    times, states = found["times"], found["states"]
+    for i, (begin, end) in enumerate(pairwise(times)):
+        panel.plot([begin, min(end, 5)], [states[i]] * 2, color=COLOURS[0], linewidth=2)
+        panel.plot([begin], [states[i]], "o", color=COLOURS[0], markersize=4)
+        if end < 5:
+            panel.plot([end] * 2, [states[i], states[i + 1]], ":", color="0.5", linewidth=1)
+            panel.plot([end], [states[i]], "o", color="white", markeredgecolor=COLOURS[0], markersize=4)
+    panel.set(yticks=[0, 1, 2], yticklabels=["S1", "S2", "S3"], xlim=(-0.05, 5), ylim=(-0.4, 2.4))
+    arrow = {"arrowstyle": "->", "color": "0.4", "linewidth": 0.8}
+    low, high = sorted(states[:2])
+    words = {"fontsize": 8, "arrowprops": arrow}
+    panel.annotate("jump, drawn from the rates", (times[1], low + 0.6 * (high - low)), (times[1] + 0.3, 2.15), **words)
+    panel.annotate("holding time", (times[1] / 2, states[0]), (times[1] / 2 - 0.2, states[0] + 0.5), **words)
+    scales(panel, legend=False, title="A path of a Markov chain in continuous time", xlabel="t", ylabel="state")
+    return drawn
+
+
+def draw_both_ways(found: dict[str, Any]) -> Figure:
+    """The law of x_t on top, a point's way to noise below it, and a point's way back."""
+    reverse, law = toy(), tau_pmf()
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(10, 6.4), layout="constrained")
+        grid = figure.add_gridspec(3, len(MOMENTS), height_ratios=[1.5, 1, 1])
+        brightest = float(law.max()) / 2
+        for column, t in enumerate(MOMENTS):
+            panel = figure.add_subplot(grid[0, column])
+            panel.imshow(marginal(reverse, law, t).T, origin="lower", vmin=0, vmax=brightest)
+            panel.set_title({0.0: "data, q_0", 1.0: "noise, q_1"}.get(t, f"q at t = {t:g}"))
+        for row, name in ((1, "forward"), (2, "reverse")):
+            panel = figure.add_subplot(grid[row, :])
+            way = torch.tensor(found[name])
+            for site, colour in ((0, COLOURS[0]), (1, COLOURS[1])):
+                panel.step(found["times"], way[:, site], where="post", color=colour, linewidth=1, label="xy"[site])
+            rate = "noise: rate R_t, left to right" if row == 1 else "generation: rate Rhat_t, right to left"
+            scales(panel, title=rate, xlabel="t", ylabel="state", ylim=(-1, 32))
+    return figure
+
+
+def draw_leap(found: dict[str, Any]) -> Figure:
+    drawn, axes = panels(1, 3, (11, 3.8))
+    rates, numbers, after = torch.tensor(found["rates"]), found["numbers"], found["after"]
+    here = LEAP_FROM
+    largest = float(rates.max())
+    for state in range(5):
+        for site, end in ((0, (state, here[1])), (1, (here[0], state))):
+            rate, number = float(rates[site, state]), numbers[site][state]
+            if rate == 0:
+                continue
+            colour = COLOURS[3] if number else "0.6"
+            bend = f"arc3,rad={-0.25 if end < here else 0.25}" if site == 0 else "arc3,rad=0.25"
+            arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.5 + 3 * rate / largest}
+            axes[0].annotate("", end, here, arrowprops=arrow | {"connectionstyle": bend, "shrinkA": 6, "shrinkB": 6})
+            shift = (0, 0.25) if site == 0 else (-0.35, -0.1)
+            label = f"{rate:.2f}" + (f"\nP = {number}" if number else "")
+            axes[0].text(end[0] + shift[0], end[1] + shift[1], label, ha="center", fontsize=7, color=colour)
+    corner = (after[0], here[1])
+    axes[0].plot(*zip(here, corner, after, strict=True), ":", color=COLOURS[3], linewidth=1, zorder=0)
+    axes[0].plot(*here, "o", color="black")
+    axes[0].plot(*after, "*", color=COLOURS[3], markersize=12)
+    axes[0].set_title("rates from x_t (dot), and where P takes it (star)")
+    for panel, name in ((axes[1], "leap"), (axes[2], "chain")):
+        table = torch.tensor(found[name])
+        brightest = float(torch.tensor(found["chain"]).max())
+        panel.imshow(table.T, origin="lower", vmin=0, vmax=brightest, cmap="BuPu")
+        for x, y in joint_states(5, 2).tolist():
+            value = float(table[x, y])
+            colour = "white" if value > brightest / 2 else "black"
+            panel.text(x, y, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour)
+        panel.set_title({"leap": "law after the leap", "chain": "law after the reverse chain"}[name])
+    for panel in axes:
+        panel.set(xlim=(-0.6, 4.6), ylim=(-0.6, 4.6), aspect="equal", xticks=range(5), yticks=range(5))
+        panel.set(xticklabels=[f"S{i}" for i in range(1, 6)], yticklabels=[f"S{i}" for i in range(1, 6)])
+        panel.tick_params(bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7)
+        panel.set(xlabel="dimension 1", ylabel="dimension 2")
+    axes[0].grid(visible=True, linewidth=0.3)
+    return drawn
+
+
+def figure(results: dict[str, Any]) -> dict[str, Figure]:
+    return {
+        "path": draw_path(results["schematic"]),
+        "both_ways": draw_both_ways(results["both ways"]),
+        "leap": draw_leap(results["leap"]),
+    }
+
+
+def text(results: dict[str, Any]) -> str:
+    found = results["leap"]
+    after = ", ".join(f"S{state + 1}" for state in found["after"])
+    return "\n\n".join(
+        [
+            "## A path",
+            picture("A path of three states over time", "pictures_path"),
+            "The chain holds a state for an exponential time whose mean is one over the rate out of it, then jumps to "
+            "a state drawn in proportion to the rates (Appendix A). It is right-continuous: full dots belong to the "
+            f"path, empty ones do not. Seed {PATH_SEED}.",
+            "## There and back",
+            picture("The letter tau turning to noise, a path to noise and a path back", "pictures_both_ways"),
+            "Above, the law of the points at five times; in the middle, one point on its way to noise, by the forward "
+            "rate R_t; below, one that starts from noise and comes back by the reverse rate Rhat_t, here from the "
+            f"exact denoiser and in {STEPS} tau-leaps to t = 0.01. Each coordinate is a chain of its own on the way "
+            f"there; on the way back each looks at both. Seed {SEED}. It is the paper's Figure 1.",
+            "## One leap in two dimensions",
+            picture("Rates from one state of a 5 x 5 grid, the jumps drawn, the law after the leap", "pictures_leap"),
+            "x_t is (S4, S1), as in the paper's Figure 2. The rates out of it, written at their ends, hold for the "
+            f"whole leap of length {LEAP_LENGTH:g} from t = {LEAP_TIME:g}; every one gives a Poisson number of jumps, "
+            f"drawn here with seed {found['seed']}, the first for which they are those of the paper's picture: one "
+            "jump to S2 in dimension 1 and two of length one in dimension 2. All are applied at once, and x becomes "
+            f"({after}): no single rate leads there. In the middle the law of where such a leap ends, and beside it "
+            "that of the reverse chain, whose rates change as it goes: total variation "
+            f"{found['distance']:.3f}. So long a leap is for the picture.",
+        ]
+    )
+
+
+EXPERIMENT = Experiment("pictures", __doc__ or "", compute, text, figure)
+
+if __name__ == "__main__":
+    EXPERIMENT.main()
