@@ -20,8 +20,9 @@ from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
 from tauleap.testing.cases import NAMES, process, slope, total_variation
-from tauleap.testing.laws import integrate, joint_generator, joint_states
-from tauleap.testing.pushed import marginal, run
+from tauleap.evaluate.joint_space import joint_generator, joint_states
+from tauleap.testing.laws import integrate
+from tauleap.evaluate.pushed import marginal, run
 
 STEPS = tuple(2**k for k in range(10))
 CHAIN_STEPS = (32, 64, 128, 256, 512)

@@ -19,8 +19,9 @@ from tauleap.denoise import ExactDenoiser
 from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, Uniform
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import slope, total_variation
-from tauleap.testing.laws import joint_generator, joint_states, push
-from tauleap.testing.pushed import marginal
+from tauleap.evaluate.joint_space import joint_generator, joint_states
+from tauleap.testing.laws import push
+from tauleap.evaluate.pushed import marginal
 
 TIMES = torch.linspace(0, 1, 101, dtype=torch.float64).tolist()
 SITES, TOTAL, TIME = (1, 2, 3, 4, 5, 6), 2.0, 0.3

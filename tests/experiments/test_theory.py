@@ -19,7 +19,7 @@ import _small  # noqa: E402
 import factorised  # noqa: E402
 import one_pass  # noqa: E402
 
-from tauleap.testing.laws import joint_generator  # noqa: E402
+from tauleap.evaluate.joint_space import joint_generator  # noqa: E402
 
 SCRIPTS = sorted(path.stem for path in THEORY.glob("[a-z]*.py"))
 

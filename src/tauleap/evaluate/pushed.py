@@ -271,26 +271,32 @@ def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: flo
 
 @pushed.register
 def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
-    """The time of the first jump is integrated over by Gauss's rule with 5 points."""
+    """The time of the first jump is integrated over by Gauss's rule with 7 points, in the amount of noise.
+
+    Its density is smooth in that, and in t it need not be: log-linear schedules end at a rate of 1,000.
+    """
     process, x, weights = reverse.process, _states(law), law.reshape(-1)
+    total, rate = process.schedule.total, process.schedule.rate
+    low, noise = float(total(s)), float(process.schedule.between(s, t))
     posterior = reverse.carried(_posterior(reverse, x, (t + s) / 2), x, (t + s) / 2, x, t)
     leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
 
     def stays(u: float) -> Tensor:
         """The probability that no site has jumped between t and u."""
         moved = torch.exp(-leaving * process.schedule.between(u, t))
-        ratio = process.kernel_into(x, u, dtype=torch.float64) / process.kernel_into(x, t, dtype=torch.float64)
-        return (moved * torch.where(posterior.probs > 0, posterior.probs * ratio, 0.0).sum(-1)).prod(-1)
+        early, late = (process.kernel_into(x, time, dtype=torch.float64) for time in (u, t))
+        known = torch.where(late > 0, posterior.probs * early / torch.where(late > 0, late, 1.0), 0.0)
+        return (moved * known.sum(-1)).prod(-1)
 
     out = (weights * stays(s)).reshape(law.shape)
-    nodes, shares = np.polynomial.legendre.leggauss(5)
+    nodes, shares = np.polynomial.legendre.leggauss(7)
     for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
-        u = s + (t - s) * (node + 1) / 2
+        u = min(t, max(s, float(process.schedule.inverse_total(low + noise * (node + 1) / 2))))
         rates = reverse.rates(x, u, posterior=reverse.carried(posterior, x, t, x, u))
         density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
         middle = (u + s) / 2
         onward = reverse.carried(_posterior(reverse, x, middle), x, middle, x, u)
-        jumped = share * (t - s) / 2 * density.sum(0)
+        jumped = share * noise / 2 / float(rate(u)) * density.sum(0)
         out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
     return out
 
