@@ -15,11 +15,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap.evaluate.joint_space import joint_states, neighbour_numbers, neighbours
+from tauleap.evaluate.pushed import leap_laws, marginal, prior, push_sites
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import total_variation
-from tauleap.evaluate.joint_space import joint_states, neighbour_numbers, neighbours
-from tauleap.evaluate.pushed import leap_laws, marginal, prior, push_sites
 
 TIMES = [0.0, *torch.logspace(-4, 0, 160, dtype=torch.float64).tolist()]
 _TIMES_AT_ONCE = 64

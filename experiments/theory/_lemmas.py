@@ -10,13 +10,13 @@ from _bound import true_rates
 from _small import joint_kernel
 from torch import Tensor
 
+from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours
+from tauleap.evaluate.pushed import leap_laws, marginal, prior, run
 from tauleap.objective import CrossEntropy, prior_divergence
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
-from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours
 from tauleap.testing.laws import integrate
 from tauleap.testing.paths import Perturbed, TableDenoiser, at_paths, descend, every_noise, expected_discrete, table_of
-from tauleap.evaluate.pushed import leap_laws, marginal, prior, run
 
 
 def worst_distance(one: Tensor, other: Tensor) -> float:

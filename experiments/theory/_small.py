@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import BirthDeath, Constant, ForwardProcess, Gaussian, Uniform
 from tauleap.reverse import ReverseProcess
-from tauleap.evaluate.joint_space import joint_states, site_kernels
 
 STATES = 3
 NOISES = ("uniform", "birth/death", "Gaussian")

@@ -14,11 +14,11 @@ import torch
 from _experiment import COLOURS, Experiment, panels, scales, table
 from torch import Tensor
 
+from tauleap.evaluate.joint_space import joint_generator, joint_states
+from tauleap.evaluate.pushed import marginal, push_corrector, run
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, WithCorrector, uniform_grid
 from tauleap.testing.cases import NAMES, correlated, slope, total_variation
-from tauleap.evaluate.joint_space import joint_generator, joint_states
-from tauleap.evaluate.pushed import marginal, push_corrector, run
 
 TIME = 0.3
 LENGTHS = (0.1, 0.05, 0.025, 0.0125, 0.00625)

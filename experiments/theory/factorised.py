@@ -16,13 +16,13 @@ from _small import joint_kernel
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_generator, joint_states
+from tauleap.evaluate.pushed import marginal, run
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
 from tauleap.testing.cases import NAMES, process, slope, total_variation
-from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.testing.laws import integrate
-from tauleap.evaluate.pushed import marginal, run
 
 STEPS = tuple(2**k for k in range(10))
 CHAIN_STEPS = (32, 64, 128, 256, 512)

@@ -16,12 +16,12 @@ from _small import NOISES, chain_law, noise
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_generator, joint_states
+from tauleap.evaluate.pushed import marginal
 from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, Uniform
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import slope, total_variation
-from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.testing.laws import push
-from tauleap.evaluate.pushed import marginal
 
 TIMES = torch.linspace(0, 1, 101, dtype=torch.float64).tolist()
 SITES, TOTAL, TIME = (1, 2, 3, 4, 5, 6), 2.0, 0.3

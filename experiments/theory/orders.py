@@ -17,6 +17,8 @@ from convergence import END, SAMPLERS, fits
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import site_kernels
+from tauleap.evaluate.pushed import run
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -30,9 +32,7 @@ from tauleap.sampling import (
     uniform_grid,
 )
 from tauleap.testing.cases import counts, draws, of_every_kind, slope, total_variation
-from tauleap.evaluate.joint_space import site_kernels
 from tauleap.testing.laws import push, random_law
-from tauleap.evaluate.pushed import run
 
 STEPS = (4, 8, 16, 32, 64, 128)
 FITTED = 3

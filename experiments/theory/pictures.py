@@ -17,14 +17,14 @@ from torch import Tensor
 
 from tauleap.data import tau_pmf
 from tauleap.denoise import ExactDenoiser
+from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.evaluate.plots import STYLE
+from tauleap.evaluate.pushed import leap_laws, marginal, push_sites
 from tauleap.noise import Constant, Dense, Exponential, Gaussian
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.testing.cases import total_variation
-from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.testing.laws import integrate
-from tauleap.evaluate.pushed import leap_laws, marginal, push_sites
 
 MOMENTS = (0.0, 0.1, 0.25, 0.5, 1.0)
 STEPS, SEED, PATH_SEED = 400, 3, 63
