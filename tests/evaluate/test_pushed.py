@@ -7,8 +7,10 @@ from torch.testing import assert_close
 import tauleap as tl
 from tauleap.evaluate import exact_law, pushed
 from tauleap.evaluate.exact import chain_law
-from tauleap.sampling import Ancestral, FirstHitting, Sampler, TauLeaping, Uniformization, uniform_grid
-from tauleap.testing.cases import NAMES, correlated, process
+from tauleap.evaluate.joint_space import site_kernels
+from tauleap.sampling import Ancestral, FirstHitting, FirstJump, Sampler, TauLeaping, Uniformization, uniform_grid
+from tauleap.testing.cases import NAMES, correlated, of_every_kind, process
+from tauleap.testing.laws import push, random_law
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,3 +58,13 @@ def test_a_network_in_float32_gives_a_law_in_float64(sampler: Sampler) -> None:
         law = pushed.generated(sampler, reverse, 2, uniform_grid(4))
     assert law.dtype == torch.float64
     assert abs(float(law.sum()) - 1) < 1e-13
+
+
+@pytest.mark.parametrize("name", ["rank one", "rank one by site", "absorbing"])
+def test_first_jumps_keep_the_mass_where_the_rate_ends_steeply(name: str) -> None:
+    """A log-linear schedule ends at a rate of 1,000, nearly all of it within the first step."""
+    noise = of_every_kind()[name]
+    law = random_law(noise.data_states.expand(2, -1), seed=1)
+    reverse = tl.ReverseProcess(noise, tl.denoise.ExactDenoiser(law, noise))
+    start = push(law, site_kernels(noise, (2,), 1.0))
+    assert float(pushed.run(FirstJump(), reverse, start, uniform_grid(4, end=0.1)).sum()) == pytest.approx(1, abs=1e-6)

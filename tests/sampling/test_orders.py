@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tauleap.denoise import ExactDenoiser
-from tauleap.evaluate.joint_space import joint_states, site_kernels
+from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.pushed import marginal, push_corrector, push_sites, run
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -24,8 +23,7 @@ from tauleap.sampling import (
     uniform_grid,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
-from tauleap.testing.cases import LEAPS, NAMES, correlated, of_every_kind, slope, smooth, total_variation
-from tauleap.testing.laws import push, random_law
+from tauleap.testing.cases import LEAPS, NAMES, correlated, slope, smooth, total_variation
 
 END = 0.1
 
@@ -139,13 +137,3 @@ def test_a_corrector_brings_the_law_closer_to_the_marginal() -> None:
         distances.append(total_variation(far, kept))
     assert distances[-1] < 0.7 * distances[0]
     assert all(later < sooner for sooner, later in itertools.pairwise(distances))
-
-
-@pytest.mark.parametrize("name", ["rank one", "rank one by site", "absorbing"])
-def test_pushed_laws_keep_their_mass_where_the_rate_ends_steeply(name: str) -> None:
-    """A log-linear schedule ends at a rate of 1,000, all of it within the first step."""
-    process = of_every_kind()[name]
-    law = random_law(process.data_states.expand(2, -1), seed=1)
-    reverse = ReverseProcess(process, ExactDenoiser(law, process))
-    start = push(law, site_kernels(process, (2,), 1.0))
-    assert run(FirstJump(), reverse, start, uniform_grid(4, end=END)).sum().item() == pytest.approx(1, abs=1e-6)
