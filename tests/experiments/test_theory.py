@@ -36,6 +36,14 @@ def test_pages_are_written_from_the_results(name: str) -> None:
     assert all((ROOT / "docs" / "experiments" / "theory" / figure).exists() for figure in figures)
 
 
+def test_the_bound_holds_in_every_case_that_was_computed() -> None:
+    found = importlib.import_module("bound").EXPERIMENT.kept()
+    cases = [row for rows in found.values() if isinstance(rows, list) for row in rows]
+    assert {row["sites"] for row in cases} == {1, 2, 3, 4, 5}
+    assert [row for row in cases if row["truth"]["whole"] > row["bound"]["whole"]] == []
+    assert "NOT ALL" not in (ROOT / "docs" / "experiments" / "theory" / "lemmas.md").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", _small.NOISES)
 @pytest.mark.parametrize("error", [0.0, 0.3])
 def test_the_bound_of_theorem_1_holds_term_by_term(name: str, error: float) -> None:
