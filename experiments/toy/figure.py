@@ -131,7 +131,7 @@ def main() -> None:
     text = tables(budgets, found, points, own, options)
     print(text)
     if options.write:
-        save_png(draw_figure(curves(budgets, found, points), levels(found), shown), FIGURES / "toy.png")
+        save_png(draw_figure(curves(budgets, found, points), levels(found), shown), FIGURES / "toy.png", colours=128)
         write("experiments/toy.md", "figure", text)
 
 

@@ -126,7 +126,7 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
         "seed": seed,
         "quick": quick,
     }
-    png = plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png")
+    png = plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
     with _files.replacing(out / "samples.npz") as file:
         exact_x, leapt_x = (drawn[name].to(torch.uint8).numpy() for name in ("exact simulation", "tau-leaping"))
         np.savez_compressed(file, exact_simulation=exact_x, tau_leaping=leapt_x)

@@ -6,6 +6,7 @@ a window system: here nothing is shown, nothing leaks, and no display is needed.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 from collections.abc import Iterable, Sequence
@@ -81,10 +82,18 @@ def draw_points(points: Int64[Tensor, "n 2"], num_states: int, title: str = "") 
         return figure
 
 
-def save_png(figure: Figure, path: str | os.PathLike[str]) -> Path:
-    """Writes the figure at twice its nominal resolution; returns the path."""
+def save_png(figure: Figure, path: str | os.PathLike[str], *, colours: int | None = None) -> Path:
+    """Writes the figure at twice its nominal resolution; returns the path.
+
+    With a palette of ``colours`` a picture of many small things takes a quarter of the bytes.
+    """
     with matplotlib.rc_context(STYLE), _files.replacing(path) as file:
-        FigureCanvasAgg(figure).print_figure(file, format="png", dpi=2 * figure.dpi)
+        if colours is None:
+            FigureCanvasAgg(figure).print_figure(file, format="png", dpi=2 * figure.dpi)
+        else:
+            whole = io.BytesIO()
+            FigureCanvasAgg(figure).print_figure(whole, format="png", dpi=2 * figure.dpi)
+            Image.open(whole).convert("RGB").quantize(colours).save(file, format="PNG", optimize=True)
     return Path(path)
 
 
