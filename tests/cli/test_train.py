@@ -91,7 +91,7 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         (["--lr", "-1"], "lr must be"),
         (["--minutes", "0"], "minutes must be"),
         (["--devices", "0"], "devices must be"),
-        (["--accumulate", "3"], "multiple of 3"),
+        (["--accumulate", "5"], "multiple of 5"),
         (["--length", "3"], "--length is for data of your own, not for a recipe"),
         (["--drop", "a"], "--drop is for data of your own"),
         (["--precision", "7"], "Precision '7' is invalid"),

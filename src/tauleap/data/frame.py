@@ -33,6 +33,8 @@ def unknown(value: Any) -> bool:
         return True
     try:
         return bool(value != value)
+    except ArithmeticError:  # decimal's signalling NaN refuses to be compared
+        return True
     except (TypeError, ValueError):  # an array in a cell has no truth either, but is a value
         return not hasattr(value, "__len__")
 
