@@ -9,7 +9,6 @@ from torch import Tensor
 
 _SMALLEST = 5e-324  # above 0, so that a state of weight 0 is never the first
 _QUICKER_COMPARED = 2**15  # numbers, of which comparing all is quicker than the calls of a search
-
 _NARROW = 32  # states, of which a sum over all comparisons is quicker than a search that branches
 
 

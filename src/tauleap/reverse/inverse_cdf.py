@@ -1,4 +1,4 @@
-"""Many draws from a few laws, and from many laws of a few states: by inverse CDF in float64, right in the tails."""
+"""Many draws from a few laws: by inverse CDF in float64, right in the tails."""
 
 from __future__ import annotations
 
