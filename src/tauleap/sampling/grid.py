@@ -70,7 +70,8 @@ def check_grid(grid: object) -> list[float]:
     if len(times) < 2:
         raise ValueError(f"grid must hold at least two times, the first and the last, got {times}")
     if not all(0 <= t <= 1 for t in times):
-        raise ValueError(f"the times of grid must lie in [0, 1], got them from {min(times)} to {max(times)}")
+        wrong = next(t for t in times if not 0 <= t <= 1)
+        raise ValueError(f"the times of grid must lie in [0, 1], got {wrong}")
     for number, (t, s) in enumerate(pairwise(times)):
         if not s < t:
             hint = ": write grid.flip(0)" if all(a < b for a, b in pairwise(times)) else ""
