@@ -77,6 +77,16 @@ def test_many_draws_of_jumps_that_go_far(steep: float, way: str, monkeypatch: py
     assert sum(taken) > 1000, "the draws went another way than the one to test"
 
 
+def test_many_draws_where_the_denoiser_is_sure_of_what_cannot_be() -> None:
+    """States only ever grow, so that no x0 above x is possible, however likely the denoiser finds it."""
+    up = torch.diag(torch.ones(SIZE - 1), 1) + torch.diag(torch.full((SIZE - 2,), 0.5), 2)
+    process = Dense(up - torch.diag(up.sum(-1)), Constant(20.0))
+    x = torch.tensor([[20, 37, 60]])
+    logits = 2 * torch.randn(1, 3, SIZE, generator=torch.Generator().manual_seed(1))
+    logits += 1000.0 * (torch.arange(SIZE) > x[..., None])
+    check_law(ReverseProcess(process, GivenLogits(logits)), x, 0.5, draws=5000)
+
+
 def test_steps_and_rates_that_meet_at_one_time() -> None:
     """A kernel is kept and met again: by a step from elsewhere, by rates, by a step of no length."""
     reverse, x = case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=1)
