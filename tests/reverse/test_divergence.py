@@ -146,13 +146,16 @@ def test_lost_logarithms_are_right() -> None:
     x, x0 = torch.tensor([[2]]), torch.tensor([[1]])
     rank_one = Absorbing(3, Constant(1.5))
     matrix = Dense(rank_one.generator(), Constant(1.5))
-    t, odds = 0.5, 1.5 / torch.expm1(torch.tensor(0.75))
+    t, odds = 0.5, 1.5 / torch.expm1(torch.tensor([[0.75]]))
     for process in (rank_one, matrix):
         posterior = Posterior(logits).restricted(torch.tensor([True, True, False]))
-        found = ReverseProcess(process, Silent()).divergence(x0, x, t, posterior=posterior)
-        torch.testing.assert_close(found, 1000 * odds.reshape(1, 1), rtol=1e-5, atol=0)
-        gradient = torch.autograd.grad(found.sum(), logits)[0]
-        torch.testing.assert_close(gradient[0, 0], odds * torch.tensor([1.0, -1.0, 0.0]), rtol=1e-5, atol=0)
+        divergence = ReverseProcess(process, Silent()).divergence(x0, x, t, posterior=posterior)
+        torch.testing.assert_close(divergence, 1000 * odds, rtol=1e-5, atol=0)
+        compared = ReverseProcess(process, Silent()).at(x, t).jumps().compare(x0, posterior, total=False)
+        torch.testing.assert_close(compared.signal, odds * (odds.log() - 1000), rtol=1e-5, atol=0)
+        for cost in (divergence, compared.cost):
+            (gradient,) = torch.autograd.grad(cost.sum(), logits, retain_graph=True)
+            torch.testing.assert_close(gradient[0], odds * torch.tensor([[1.0, -1.0, 0.0]]), rtol=1e-5, atol=0)
 
 
 def test_many_samples_are_worked_on_in_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
