@@ -27,10 +27,8 @@ LATE = 100_000  # the ramp of the average is over
 @benchmark
 def toy() -> Iterator[Row]:
     """The published network and batch; the recipe ``toy`` has others."""
-    published = toy_paper()
-    data, _ = published.data()
-    settings = Settings(batch_size=32, lr=published.settings.lr)
-    recipe = Recipe("toy", published.data, published.model, CompleteElbo(), settings)
+    recipe = replace(toy_paper(), objective=CompleteElbo())
+    data, _ = recipe.data()
     ours, alone = side_by_side(*_steps(recipe, data), seconds=8.0)
     yield Row("toy, batch 32: training step against the network's own", ours / alone, "x", at_most=1.7)
     yield Row("toy, batch 32: throughput, one thread", 1 / ours, "steps/s")
