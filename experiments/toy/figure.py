@@ -53,7 +53,7 @@ def pushed_distance(sampler: Sampler, model: str | None, budget: int) -> float:
     reverse = reverse_of(model)
     grid = [1.0, END] if isinstance(sampler, Uniformization) else uniform_grid(steps_within(sampler, budget))
     with torch.no_grad():
-        law = pushed.generated(sampler, reverse, 2, grid)
+        law = pushed.generated(sampler, reverse, 2, grid, accuracy=pushed.COARSE)
     return hellinger_of_laws(law / law.sum(), DATA)
 
 
@@ -81,7 +81,6 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="make the figure and fill the page")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    pushed.TOLERANCE, pushed.NEGLIGIBLE = 1e-3, 1e-11
 
     laws = Kept("laws.json")
     budgets: dict[str, tuple[Sampler, tuple[int, ...]]] = {

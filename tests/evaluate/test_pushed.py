@@ -2,13 +2,25 @@
 
 import pytest
 import torch
+from scipy import stats
 from torch.testing import assert_close
 
 import tauleap as tl
 from tauleap.evaluate import exact_law, pushed
 from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import site_kernels
-from tauleap.sampling import Ancestral, FirstHitting, FirstJump, Sampler, TauLeaping, Uniformization, uniform_grid
+from tauleap.evaluate.leaps import leap_laws
+from tauleap.sampling import (
+    Ancestral,
+    FirstHitting,
+    FirstJump,
+    Sampler,
+    TauLeaping,
+    Trapezoidal,
+    Uniformization,
+    WithCorrector,
+    uniform_grid,
+)
 from tauleap.testing.cases import NAMES, correlated, of_every_kind, process
 from tauleap.testing.laws import push, random_law
 
@@ -19,6 +31,41 @@ def test_the_exact_reverse_chain_takes_the_marginal_to_the_marginal(name: str) -
     reverse, law = correlated(name, 2)
     found = chain_law(reverse, pushed.marginal(reverse, law, 1.0), 1.0, 0.1)
     assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
+
+
+def test_sites_may_differ() -> None:
+    """Each with its own noise and prior: the same Proposition, and a start from the product of the priors."""
+    stationary = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64)
+    forward = tl.noise.RankOne(stationary, tl.noise.Constant(2.0))
+    law = random_law(torch.ones(2, 3, dtype=torch.bool), 0)
+    reverse = tl.ReverseProcess(forward, tl.denoise.ExactDenoiser(law, forward))
+    assert_close(pushed.prior(reverse, 2), stationary[0][:, None] * stationary[1])
+    found = chain_law(reverse, pushed.marginal(reverse, law, 1.0), 1.0, 0.1)
+    assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
+
+
+def test_many_jumps_over_many_states_do_not_go_round() -> None:
+    """With jumps to the next of 400 states alone, 440 expected, the sum is Poisson's and ends at the last state."""
+    size, tau, rate, x = 400, 0.5, 880.0, 10
+    rates = torch.zeros(1, 1, size, dtype=torch.float64)
+    rates[0, 0, x + 1] = rate
+    expected = torch.zeros(size, dtype=torch.float64)
+    expected[x:] = torch.from_numpy(stats.poisson.pmf(range(size - x), tau * rate))
+    expected[-1] = stats.poisson.sf(size - x - 2, tau * rate)
+    assert_close(leap_laws(rates, torch.tensor([[x]]), tau, "add")[0, 0], expected, rtol=0, atol=1e-13)
+
+
+def test_less_accuracy_is_less_work_and_nearly_the_same() -> None:
+    """And the accuracy of one call is not that of the next."""
+    reverse, _ = correlated("uniform", 2)
+    start = pushed.prior(reverse, 2)
+    full = pushed.run(Uniformization(), reverse, start, [1.0, 0.1])
+    coarse = pushed.run(Uniformization(), reverse, start, [1.0, 0.1], accuracy=pushed.COARSE)
+    assert 1e-9 < float((full - coarse).abs().max()) < 1e-3
+    assert torch.equal(pushed.run(Uniformization(), reverse, start, [1.0, 0.1]), full)
+    rough = pushed.Accuracy(negligible=0.01)
+    left = pushed.run(WithCorrector(Trapezoidal(), steps=1), reverse, start, [1.0, 0.1], accuracy=rough)
+    assert 0.1 < float(left.sum()) < 1 - 1e-6
 
 
 @pytest.mark.parametrize(("name", "sampler"), [("uniform", Uniformization()), ("absorbing", FirstHitting())])

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_states
-from tauleap.evaluate.pushed import leap_laws, marginal, push_sites, run
+from tauleap.evaluate.leaps import leap_laws
+from tauleap.evaluate.pushed import marginal, push_sites, run
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (

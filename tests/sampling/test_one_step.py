@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
-from tauleap.evaluate.pushed import leap_laws, marginal, push_sites, run
+from tauleap.evaluate.leaps import leap_laws
+from tauleap.evaluate.pushed import marginal, push_sites, run
 from tauleap.noise import Constant, Dense
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, sample, uniform_grid

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import singledispatch
 from itertools import pairwise
 from typing import Literal
@@ -22,6 +23,7 @@ from torch import Tensor
 from tauleap.denoise import Posterior
 from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
+from tauleap.evaluate.leaps import leap_laws
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -37,12 +39,20 @@ from tauleap.sampling import (
 )
 from tauleap.sampling.tau_leaping import MultipleJumps
 
-NEGLIGIBLE = 1e-15
-"""A pair of states of less probability is left out of a step of two stages."""
-TOLERANCE = 1e-7
-"""With which the chain's equation is solved for exact samplers; a network with kinks in t wants less: 1e-3 gives its
-Hellinger distance to 1e-5."""
-_SITES_AT_ONCE = 64
+
+@dataclass(frozen=True)
+class Accuracy:
+    """To how many digits a law is pushed, where digits cost time."""
+
+    tolerance: float = 1e-7
+    """With which the chain's equation is solved for exact samplers."""
+    negligible: float = 1e-15
+    """A pair of states of less probability is left out of a step of two stages."""
+
+
+FULL = Accuracy()
+COARSE = Accuracy(tolerance=1e-3, negligible=1e-11)
+"""For networks with kinks in t on a thousand states, whose Hellinger distance it gives to 1e-5."""
 
 
 def generated(
@@ -51,60 +61,84 @@ def generated(
     sites: int,
     grid: Iterable[float] | Tensor,
     final: Literal["mode", "sample", "none"] = "mode",
+    *,
+    accuracy: Accuracy = FULL,
 ) -> Tensor:
     """The law of what ``tauleap.sample`` gives with these arguments, from the prior to the final step: (S,)*D."""
     times = [float(t) for t in grid]
-    return finished(reverse, run(sampler, reverse, prior(reverse, sites), times), times[-1], final)
+    law = run(sampler, reverse, prior(reverse, sites), times, accuracy=accuracy)
+    return finished(reverse, law, times[-1], final)
 
 
-def run(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor) -> Tensor:
+def run(
+    sampler: Sampler,
+    reverse: ReverseProcess,
+    law: Tensor,
+    grid: Iterable[float] | Tensor,
+    *,
+    accuracy: Accuracy = FULL,
+) -> Tensor:
     """``law`` (S,)*D at the first time of the grid, pushed to the last."""
-    (_, last) = deque(path(sampler, reverse, law, grid), maxlen=1).pop()
+    (_, last) = deque(path(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()
     return last
 
 
 def path(
-    sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor
+    sampler: Sampler,
+    reverse: ReverseProcess,
+    law: Tensor,
+    grid: Iterable[float] | Tensor,
+    *,
+    accuracy: Accuracy = FULL,
 ) -> Iterator[tuple[float, Tensor]]:
     """Every time of the grid with the law there, beginning with ``law`` (S,)*D at the first."""
     times = [float(t) for t in grid]
     yield times[0], law
     for t, s in pairwise(times):
-        law = pushed(sampler, reverse, law, t, s)
+        law = pushed(sampler, reverse, law, t, s, accuracy)
         yield s, law
 
 
 def along(
-    sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Iterable[float] | Tensor, times: Iterable[float]
+    sampler: Sampler,
+    reverse: ReverseProcess,
+    law: Tensor,
+    grid: Iterable[float] | Tensor,
+    times: Iterable[float],
+    *,
+    accuracy: Accuracy = FULL,
 ) -> tuple[Tensor, list[Tensor]]:
     """``law`` pushed to the last time of the grid, and what it is at those times of the grid nearest to ``times``."""
     steps = [float(t) for t in grid]
     nearest = [min(steps, key=lambda t, wanted=wanted: abs(t - wanted)) for wanted in times]
     kept, last = {}, law
-    for t, last in path(sampler, reverse, law, steps):
+    for t, last in path(sampler, reverse, law, steps, accuracy=accuracy):
         if t in nearest:
             kept[t] = last
     return last, [kept[t] for t in nearest]
 
 
 @singledispatch
-def pushed(sampler: Sampler, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def pushed(
+    sampler: Sampler, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
+) -> Tensor:
     """``law`` (S,)*D at t after a step of the sampler to s."""
     raise TypeError(f"no explicit kernel is known for a step of {sampler}")
 
 
 def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """q_t for data with the law ``data`` (S,)*D."""
-    for site in range(data.ndim):
-        rows = data.movedim(site, -1)
-        data = reverse.process.propagate(rows.reshape(-1, rows.shape[-1]), t).reshape(rows.shape).movedim(-1, site)
-    return data
+    law = data.to(torch.float64)
+    for site, kernel in enumerate(site_kernels(reverse.process, (data.ndim,), t)):
+        law = (law.movedim(site, -1) @ kernel).movedim(-1, site)
+    return law
 
 
 def prior(reverse: ReverseProcess, sites: int) -> Tensor:
-    """The law that samples start from, where all sites have one prior."""
-    law = one = reverse.process.prior().to(torch.float64)
-    for _ in range(sites - 1):
+    """The law that samples start from, (S,)*D: sites are independent there, each with its prior."""
+    each = reverse.process.prior().to(torch.float64)
+    law = torch.ones((), dtype=torch.float64, device=each.device)
+    for one in each.expand(sites, -1):
         law = law[..., None] * one
     return law
 
@@ -124,58 +158,6 @@ def most_probable(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
     return torch.zeros_like(law).index_put_(tuple(guess.T), law.reshape(-1), accumulate=True)
 
 
-def leap_laws(rates: Tensor, x: Tensor, tau: float, multiple_jumps: MultipleJumps) -> Tensor:
-    """Where each site is after a leap with the given rates (n, D, S) from x (n, D)."""
-    exits, own = rates.sum(-1, keepdim=True), x[..., None]
-    stays = torch.exp(-tau * exits)
-    if multiple_jumps == "reject":
-        return (tau * rates * stays).scatter(-1, own, 1 - tau * exits * stays)
-    if multiple_jumps == "last":
-        jumps = rates / torch.where(exits > 0, exits, 1.0) * -torch.expm1(-tau * exits)
-        return jumps.scatter(-1, own, stays)
-    return _sum_of_jumps(rates, x, tau)
-
-
-def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
-    """The law of x + sum_v P_v (v - x), clamped: a compound Poisson law, by its characteristic function.
-
-    It is taken on a circle, a few sites at a time, with one length for those.
-    """
-    laws = [
-        _clamped_sum(some, own, tau)
-        for some, own in zip(
-            rates.flatten(0, -2).split(_SITES_AT_ONCE), x.reshape(-1, 1).split(_SITES_AT_ONCE), strict=True
-        )
-    ]
-    return torch.cat(laws).reshape(rates.shape)
-
-
-def _clamped_sum(rates: Tensor, x: Tensor, tau: float) -> Tensor:
-    """For sites with rates (n, S) and states x (n, 1); the circle is so long that what goes round is below rounding."""
-    size = rates.shape[-1]
-    displacement = torch.arange(size) - x
-    length = 1 << math.ceil(math.log2(2 * max(size, _reach(tau * rates, displacement))))
-    circle = torch.zeros(len(x), length, dtype=rates.dtype).scatter_(-1, displacement % length, rates)
-    law = torch.fft.irfft(torch.exp(tau * (torch.fft.rfft(circle) - rates.sum(-1, keepdim=True))), n=length)
-    place = torch.arange(length)
-    place = torch.where(place < length // 2, place, place - length)
-    ends = (x + place).clamp_(0, size - 1)
-    return torch.zeros_like(rates).scatter_add_(-1, ends, law.clamp_(min=0))
-
-
-def _reach(means: Tensor, displacement: Tensor) -> float:
-    """How far a sum of jumps goes but with probability exp(-37), where ``means`` of them of each length are expected.
-
-    Chernoff's bound: P(sum > r) <= exp(K(a) - a r), K(a) = sum_v means_v (exp(a displacement_v) - 1), for any a > 0.
-    """
-    slopes = 2.0 ** torch.arange(-6.0, 2.0, dtype=means.dtype)
-    further = []
-    for direction in (displacement, -displacement):
-        cumulant = (means[:, None] * torch.expm1(slopes[:, None] * direction[:, None])).sum(-1)
-        further.append(float(((cumulant.amax(0) + 37) / slopes).min()))
-    return max(further)
-
-
 def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
     """sum_n weights[n] prod_d laws[n, d, .]: (S,)*D."""
     count, sites, size = laws.shape
@@ -185,10 +167,13 @@ def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
     return (joint.mT @ laws[:, -1]).reshape([size] * sites)
 
 
-def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tensor]) -> Tensor:
+def push_pairs(
+    law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tensor], negligible: float = FULL.negligible
+) -> Tensor:
     """Two stages: ``first`` (S^D, D, S) from x to x*, and ``second`` of the numbers of several x and of one x*.
 
-    ``second`` gives (len(x), D, S). One x* at a time, so that what is made for it stays in the cache.
+    ``second`` gives (len(x), D, S). One x* at a time, so that what is made for it stays in the cache. Pairs less
+    probable than ``negligible`` are left out.
     """
     count, sites, _ = first.shape
     joint = law.reshape(-1, 1)
@@ -196,7 +181,7 @@ def push_pairs(law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tenso
         joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
     out = torch.zeros_like(law)
     for between, weights in enumerate(joint.mT.contiguous()):
-        start = (weights > NEGLIGIBLE).nonzero().squeeze(-1)
+        start = (weights > negligible).nonzero().squeeze(-1)
         if len(start):
             out += push_sites(weights[start], second(start, between))
     return out
@@ -216,20 +201,22 @@ def _rates(reverse: ReverseProcess, x: Tensor, t: float) -> Tensor:
 
 
 @pushed.register
-def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x, how = _states(law), sampler.multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     return push_sites(law.reshape(-1), leap_laws(_rates(reverse, x, t), x, t - s, how))
 
 
 @pushed.register
-def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x, u = _states(law), t - sampler.look_ahead * (t - s)
     posterior = reverse.carried(_posterior(reverse, x, u), x, u, x, t)
     return push_sites(law.reshape(-1), reverse.step_probs(x, t, s, posterior=posterior))
 
 
 @pushed.register
-def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(
+    sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
+) -> Tensor:
     x, u = _states(law), t - sampler.theta * (t - s)
     a1, a2 = sampler.weights
     rates, later = _rates(reverse, x, t), _rates(reverse, x, u)
@@ -239,11 +226,13 @@ def _(sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: f
         extrapolated = (a1 * later[j] - a2 * rates[i]).clamp_(min=0).scatter_(-1, here[..., None], 0.0)
         return leap_laws(extrapolated, here, u - s, "last")
 
-    return push_pairs(law, leap_laws(rates, x, t - u, "last"), second)
+    return push_pairs(law, leap_laws(rates, x, t - u, "last"), second, accuracy.negligible)
 
 
 @pushed.register
-def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(
+    sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
+) -> Tensor:
     x, u, sites = _states(law), (t + s) / 2, range(law.ndim)
     first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
     # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
@@ -258,7 +247,7 @@ def _(sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: 
         probs = probs / probs.sum(-1, keepdim=True)
         return torch.stack([probs[:, site] @ onward[site][x[j, site]] for site in sites], dim=1)
 
-    return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second)
+    return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second, accuracy.negligible)
 
 
 def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: float) -> Tensor:
@@ -270,7 +259,7 @@ def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: flo
 
 
 @pushed.register
-def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     """The time of the first jump is integrated over by Gauss's rule with 7 points, in the amount of noise.
 
     Its density is smooth in that, and in t it need not be: log-linear schedules end at a rate of 1,000.
@@ -302,7 +291,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
 
 
 @pushed.register
-def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     """Within a step of the rule the chain is homogeneous, and its law a matrix exponential."""
     x, number = _states(law), math.ceil((t - s) / sampler.step_size - 1e-9)
     length, flat = (t - s) / number, law.reshape(-1)
@@ -314,14 +303,23 @@ def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: 
 
 @pushed.register(Uniformization)
 @pushed.register(FirstHitting)
-def _(sampler: Uniformization | FirstHitting, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
+def _(
+    sampler: Uniformization | FirstHitting,
+    reverse: ReverseProcess,
+    law: Tensor,
+    t: float,
+    s: float,
+    accuracy: Accuracy = FULL,
+) -> Tensor:
     """Both simulate the reverse chain itself."""
-    return chain_law(reverse, law, t, s, tolerance=TOLERANCE)
+    return chain_law(reverse, law, t, s, tolerance=accuracy.tolerance)
 
 
 @pushed.register
-def _(sampler: WithCorrector, reverse: ReverseProcess, law: Tensor, t: float, s: float) -> Tensor:
-    law = pushed(sampler.sampler, reverse, law, t, s)
+def _(
+    sampler: WithCorrector, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
+) -> Tensor:
+    law = pushed(sampler.sampler, reverse, law, t, s, accuracy)
     if s >= sampler.start:
         return law
     for _ in range(sampler.steps):
