@@ -88,13 +88,6 @@ def law_of(sampler: Sampler, times: Tensor) -> Tensor:
     return law / law.sum()
 
 
-def exact_law() -> Tensor:
-    """That of the exact reverse chain from the prior: q(x_END | x_1), averaged over the prior."""
-    ratio = pushed.prior(reverse, 2) / pushed.marginal(reverse, data, 1.0)
-    kernel = process.kernel(1.0, END).matrix  # pyright: ignore[reportAttributeAccessIssue]
-    return pushed.marginal(reverse, data, END) * (kernel @ ratio @ kernel.mT)
-
-
 def finals(law: Tensor) -> list[Tensor]:
     """``law`` at END after each of the three final steps."""
     return [pushed.finished(reverse, law, END, final) for final in FINALS]
@@ -107,7 +100,11 @@ def exact_table() -> str:
         run = sample(
             reverse, sampler, (DRAWS, 2), grid=[1.0, END], generator=torch.Generator().manual_seed(0)
         ).info.evaluations
-        law = exact_law() if isinstance(sampler, Uniformization) else law_of(sampler, torch.tensor([1.0, END]).double())
+        law = (
+            pushed.simulated(reverse, data, END)
+            if isinstance(sampler, Uniformization)
+            else law_of(sampler, torch.tensor([1.0, END]).double())
+        )
         rows.append([f"`{sampler}`", f"{run:.0f}", *(f"{hellinger(each, data):.4f}" for each in finals(law))])
         print(rows[-1], flush=True)
     noiseless = finals(pushed.marginal(reverse, data, END))
@@ -141,7 +138,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
 
-    exact, floor = exact_table(), finals(exact_law())[0]
+    exact, floor = exact_table(), finals(pushed.simulated(reverse, data, END))[0]
     tables, shown, distances = [], {}, {}
     for name, grid in GRIDS.items():
         rows, distances[name] = [], {}

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tauleap.cli.toy_demo import exact_reverse
 from tauleap.pretrained import load
+from tauleap.recipes.toy import exact_reverse
 from tauleap.reverse import ReverseProcess
 
 HERE = Path(__file__).parent

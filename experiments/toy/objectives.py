@@ -19,11 +19,11 @@ from _common import Kept, table, write
 from rich.console import Console
 
 from tauleap import recipes
-from tauleap.cli.toy_demo import exact_reverse
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger_of_laws, pushed
 from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, PaperElbo
 from tauleap.pretrained import load
+from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import TauLeaping, Uniformization, uniform_grid
 from tauleap.training import Recipe, Run, train
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import torch
 
 from tauleap import pretrained, recipes
-from tauleap.cli.toy_demo import exact_reverse
 from tauleap.data import tau_pmf
 from tauleap.evaluate import bits_per_dim, hellinger_of_laws, pushed
 from tauleap.pretrained import load
+from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, TauLeaping, uniform_grid
 from tauleap.training import Run, train
 

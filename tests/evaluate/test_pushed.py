@@ -6,7 +6,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 import tauleap as tl
-from tauleap.evaluate import exact_law, pushed
+from tauleap.evaluate import pushed
 from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import site_kernels
 from tauleap.evaluate.leaps import leap_laws
@@ -33,6 +33,15 @@ def test_the_exact_reverse_chain_takes_the_marginal_to_the_marginal(name: str) -
     assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_simulation_from_the_prior_in_closed_form(name: str) -> None:
+    """Bayes' rule against the chain's own equation."""
+    reverse, law = correlated(name, 2)
+    found = pushed.simulated(reverse, law, 0.1)
+    assert_close(found, chain_law(reverse, pushed.prior(reverse, 2), 1.0, 0.1), rtol=0, atol=1e-6)
+    assert abs(float(found.sum()) - 1) < 1e-12
+
+
 def test_sites_may_differ() -> None:
     """Each with its own noise and prior: the same Proposition, and a start from the product of the priors."""
     stationary = torch.tensor([[0.5, 0.3, 0.2], [0.1, 0.2, 0.7]], dtype=torch.float64)
@@ -42,6 +51,8 @@ def test_sites_may_differ() -> None:
     assert_close(pushed.prior(reverse, 2), stationary[0][:, None] * stationary[1])
     found = chain_law(reverse, pushed.marginal(reverse, law, 1.0), 1.0, 0.1)
     assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
+    found = chain_law(reverse, pushed.prior(reverse, 2), 1.0, 0.1)
+    assert_close(found, pushed.simulated(reverse, law, 0.1), rtol=0, atol=1e-6)
 
 
 def test_many_jumps_over_many_states_do_not_go_round() -> None:
@@ -70,10 +81,10 @@ def test_less_accuracy_is_less_work_and_nearly_the_same() -> None:
 
 @pytest.mark.parametrize(("name", "sampler"), [("uniform", Uniformization()), ("absorbing", FirstHitting())])
 def test_exact_samplers_generate_the_exact_law(name: str, sampler: Sampler) -> None:
-    reverse, _ = correlated(name, 2)
-    assert_close(
-        pushed.generated(sampler, reverse, 2, [1.0, 0.01], final="sample"), exact_law(reverse, (2,)), rtol=0, atol=1e-6
-    )
+    reverse, law = correlated(name, 2)
+    found = pushed.generated(sampler, reverse, 2, [1.0, 0.01], final="sample")
+    expected = pushed.finished(reverse, pushed.simulated(reverse, law, 0.01), 0.01, "sample")
+    assert_close(found, expected, rtol=0, atol=1e-6)
 
 
 def test_the_way_ends_where_the_run_does_and_the_final_step_follows() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +26,19 @@ class Demo:
         """Trains, samples, measures, draws; prints the table and where the files are."""
         seeded(self.seed)
         self.out.mkdir(parents=True, exist_ok=True)
+        self._check_place()
 
         from tauleap.cli.toy_demo import show
 
         show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)
+
+    def _check_place(self) -> None:
+        """Refuses at once what could not be written after minutes of work."""
+        try:
+            with tempfile.TemporaryFile(dir=self.out):
+                pass
+        except OSError as error:
+            raise OSError(error.errno, f"{error.strerror}: nothing can be written there", str(self.out)) from error
+        model = self.out / "model"
+        if model.exists() and not (model / "config.json").is_file():
+            raise ValueError(f"{model} is there and is not a model: write another --out")

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import json
 import math
-import multiprocessing
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -26,13 +25,12 @@ from torch import Tensor
 
 from tauleap import _files, recipes
 from tauleap.cli.runs import tell
+from tauleap.cli.workers import Workers
 from tauleap.data import tau_pmf, tau_points
-from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
 from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
 from tauleap.pretrained import Model, load
-from tauleap.recipes.toy import toy_process
-from tauleap.reverse import ReverseProcess
+from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, Sampler, TauLeaping, Uniformization, sample, uniform_grid
 from tauleap.training import Run, train
 
@@ -42,6 +40,14 @@ _SAMPLERS: dict[str, Sampler] = {
     "ancestral": Ancestral(),
     "exact simulation": Uniformization(),
 }
+FILES = {
+    "figure.png": "figure",
+    "reverse.gif": "reverse process",
+    "samples.npz": "samples",
+    "metrics.json": "numbers",
+    "model": "model",
+}
+"""What is in the folder in the end."""
 _SHOWN = (1.0, 0.6, 0.3, 0.15, 0.05)
 
 
@@ -58,6 +64,7 @@ class Size:
     """On which bits/dim is measured."""
     processes: int = 2
     frames: int = 48
+    accuracy: pushed.Accuracy = pushed.COARSE
 
 
 QUICK = Size(steps=60, leaps=(10, 32), ancestral=(10, 32), draws=50, rows=64, processes=0, frames=12)
@@ -69,39 +76,36 @@ class Work:
 
     sampler: str
     evaluations: int
-    model: str | None
+    model: Path | None
+    accuracy: pushed.Accuracy
     keep: tuple[float, ...] = ()
     """Times at which the law on the way is wanted too."""
 
     def law(self) -> tuple[Tensor, list[Tensor]]:
         """Of the samples, and on the way."""
-        torch.set_num_threads(1)
-        pushed.TOLERANCE = 1e-3
+        if self.model is None and self.sampler == "exact simulation":
+            reverse = exact_reverse()
+            return pushed.finished(reverse, pushed.simulated(reverse, tau_pmf(), END), END, "mode"), []
         reverse = exact_reverse() if self.model is None else load(self.model).reverse.double()
         grid = [1.0, END] if self.sampler == "exact simulation" else uniform_grid(self.evaluations - 1).tolist()
         with torch.no_grad():
-            law, kept = pushed.along(_SAMPLERS[self.sampler], reverse, pushed.prior(reverse, 2), grid, self.keep)
+            start = pushed.prior(reverse, 2)
+            law, kept = pushed.along(_SAMPLERS[self.sampler], reverse, start, grid, self.keep, accuracy=self.accuracy)
             return pushed.finished(reverse, law, END, "mode"), kept
 
 
-def exact_reverse() -> ReverseProcess:
-    """The toy's process reversed with the true posterior."""
-    process = toy_process()
-    return ReverseProcess(process, ExactDenoiser(tau_pmf(), process))
-
-
 def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
-    """Does all of it and writes into the folder ``out``."""
+    """Does all of it, and then writes into the folder ``out``: whoever stops it on the way leaves what was there."""
     size, console = QUICK if quick else Size(), Console(quiet=as_json)
     began = time.monotonic()
-    with _Workers(size.processes) as workers:
-        reference = {key: workers.start(work) for key, work in _plan(size, None).items()}
-        model, seconds = _train(size, seed, console)
-        model.save(out / "model")
+    with tempfile.TemporaryDirectory(prefix="tauleap-") as scratch, Workers(size.processes) as workers:
+        reference = {key: workers.start(work.law) for key, work in _plan(size, None).items()}
+        checkpoint, seconds = _train(size, seed, Path(scratch), console)
+        model = load(checkpoint)
         console.print("pushing the law of the samples through every step ...", highlight=False)
-        found = {key: workers.start(work) for key, work in _plan(size, str(out / "model")).items()}
+        found = {key: workers.start(work.law) for key, work in _plan(size, checkpoint).items()}
         drawn, evaluations = _draw(model, size, seed)
-        gif = plots.save_gif(_film(model, size, seed), out / "reverse.gif")
+        film = plots.save_gif(_film(model, size, seed), Path(scratch) / "reverse.gif").read_bytes()
         bits = _bits(model, size, seed)
         laws, exact = ({key: law.result() for key, law in each.items()} for each in (found, reference))
 
@@ -126,16 +130,18 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
         "seed": seed,
         "quick": quick,
     }
-    png = plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
+    model.save(out / "model")
+    plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
+    with _files.replacing(out / "reverse.gif") as file:
+        file.write(film)
     with _files.replacing(out / "samples.npz") as file:
         exact_x, leapt_x = (drawn[name].to(torch.uint8).numpy() for name in ("exact simulation", "tau-leaping"))
         np.savez_compressed(file, exact_simulation=exact_x, tau_leaping=leapt_x)
     with _files.replacing(out / "metrics.json") as file:
         file.write(json.dumps(metrics, indent=2, allow_nan=False).encode() + b"\n")
     console.print(_table(entries, metrics))
-    files = {"figure": png, "reverse process": gif, "samples": out / "samples.npz", "numbers": out / "metrics.json"}
-    files |= {"model": out / "model"}
-    lines = [f"{name + ':':<17}{path}" for name, path in files.items()]
+    files = {what: out / name for name, what in FILES.items()}
+    lines = [f"{what + ':':<17}{path}" for what, path in files.items()]
     lines += [
         f"{time.monotonic() - began:.0f} seconds in all. What to try next:",
         f"  tauleap sample {out / 'model'} -n 1000",
@@ -148,11 +154,12 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
     tell(as_json, {"files": [str(path) for path in files.values()], "metrics": metrics}, lines)
 
 
-def _plan(size: Size, model: str | None) -> dict[tuple[str, int], Work]:
+def _plan(size: Size, model: Path | None) -> dict[tuple[str, int], Work]:
     """The longest first, since two of them go on at a time."""
-    works = [Work("tau-leaping", n, model, _SHOWN if n in _ways(size) else ()) for n in reversed(size.leaps)]
-    works += [Work("exact simulation", 0, model), *(Work("ancestral", n, model) for n in size.ancestral)]
-    return {(work.sampler, work.evaluations): work for work in works}
+    numbers = [("tau-leaping", n) for n in reversed(size.leaps)]
+    numbers += [("exact simulation", 0), *(("ancestral", n) for n in size.ancestral)]
+    shown = {("tau-leaping", n): _SHOWN for n in _ways(size)}
+    return {(name, n): Work(name, n, model, size.accuracy, shown.get((name, n), ())) for name, n in numbers}
 
 
 def _ways(size: Size) -> tuple[int, int]:
@@ -161,7 +168,8 @@ def _ways(size: Size) -> tuple[int, int]:
     return fine, size.leaps[0]
 
 
-def _train(size: Size, seed: int, console: Console) -> tuple[Model, float]:
+def _train(size: Size, seed: int, folder: Path, console: Console) -> tuple[Path, float]:
+    """The checkpoint, which is in ``folder``, and how many seconds it took."""
     recipe = recipes.toy()
     data, _ = recipe.data()
     settings = replace(recipe.settings, seed=seed, sample_every=None)
@@ -170,19 +178,20 @@ def _train(size: Size, seed: int, console: Console) -> tuple[Model, float]:
     threads = torch.get_num_threads()
     if size.processes:  # the other core is at work for the exact denoiser
         torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory(prefix="tauleap-") as folder:
+    try:
         began = time.monotonic()
         result = train(
-            # Measured below, on as many rows as the demo has time for.
+            # Measured by the caller, on as many rows as there is time for.
             replace(recipe, settings=settings, data=lambda: (data, None), picture=None),
-            Run(folder, tensorboard=False, keep=1),
+            Run(folder / "run", tensorboard=False, keep=1),
             console=console,
         )
         seconds = time.monotonic() - began
+    finally:
         torch.set_num_threads(threads)
-        if result.stopped.startswith("SIG"):
-            raise KeyboardInterrupt
-        return load(result.checkpoint), seconds
+    if result.stopped.startswith("SIG"):
+        raise SystemExit(128 + signal.Signals[result.stopped])
+    return result.checkpoint, seconds
 
 
 def _draw(model: Model, size: Size, seed: int) -> tuple[dict[str, Tensor], dict[str, float]]:
@@ -275,26 +284,3 @@ def _table(entries: list[dict], metrics: dict) -> Table:
             e["sampler"], f"{e['evaluations']:g}", f"{e['hellinger']:.4f}", f"{e['hellinger_exact_denoiser']:.4f}"
         )
     return table
-
-
-class _Workers:
-    """Processes that push laws while this one trains; with none of them the work is done here, when it is asked for."""
-
-    def __init__(self, number: int) -> None:
-        # Not forked: torch's threads do not survive that.
-        context = multiprocessing.get_context("spawn")
-        self._pool = ProcessPoolExecutor(number, mp_context=context) if number else None
-
-    def start(self, work: Work) -> Future[tuple[Tensor, list[Tensor]]]:
-        if self._pool is not None:
-            return self._pool.submit(work.law)
-        done: Future[tuple[Tensor, list[Tensor]]] = Future()
-        done.set_result(work.law())
-        return done
-
-    def __enter__(self) -> _Workers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)

@@ -143,6 +143,18 @@ def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     return law
 
 
+def simulated(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
+    """The law at t of the reverse chain from the prior, with the true posterior of ``data`` (S,)*D, in closed form.
+
+    By Bayes' rule, sum_x p_ref(x) q(x_t | x_1 = x) = q_t(x_t) sum_x q_1|t(x | x_t) p_ref(x) / q_1(x).
+    """
+    start, last = prior(reverse, data.ndim), marginal(reverse, data, 1.0)
+    law = torch.where(start > 0, start / torch.where(start > 0, last, 1.0), 0.0)
+    for site, kernel in enumerate(site_kernels(reverse.process, (data.ndim,), 1.0, t)):
+        law = (law.movedim(site, -1) @ kernel.mT).movedim(-1, site)
+    return marginal(reverse, data, t) * law
+
+
 def finished(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
     """``law`` at t after the final step of ``tauleap.sample``."""
     if final == "none":

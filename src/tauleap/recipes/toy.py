@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap.data import Dataset, tau_points
-from tauleap.denoise import NetworkDenoiser
+from tauleap.data import Dataset, tau_pmf, tau_points
+from tauleap.denoise import ExactDenoiser, NetworkDenoiser
 from tauleap.network import ResidualMLP
 from tauleap.noise import Exponential, Gaussian
 from tauleap.objective import CompleteElbo, LogUniformTimes, PaperElbo
 from tauleap.pretrained import Model
+from tauleap.reverse import ReverseProcess
 from tauleap.training import Recipe, Settings
 
 SIZE = 32
@@ -75,6 +76,12 @@ def toy_paper() -> Recipe:
 def toy_process() -> Gaussian:
     """The noise of Appendix H.1: beta(t) = 5 * 5^t log 5, a stationary law of deviation 8, rates of length 1."""
     return Gaussian(SIZE, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
+
+
+def exact_reverse() -> ReverseProcess:
+    """The same process reversed with the true posterior: what no network can beat."""
+    process = toy_process()
+    return ReverseProcess(process, ExactDenoiser(tau_pmf(), process))
 
 
 def _data() -> tuple[Dataset, Dataset]:
