@@ -62,7 +62,7 @@ def test_many_jumps_over_many_states_do_not_go_round() -> None:
     rates[0, 0, x + 1] = rate
     expected = torch.zeros(size, dtype=torch.float64)
     expected[x:] = torch.from_numpy(stats.poisson.pmf(range(size - x), tau * rate))
-    expected[-1] = stats.poisson.sf(size - x - 2, tau * rate)
+    expected[-1] = float(stats.poisson.sf(size - x - 2, tau * rate))
     assert_close(leap_laws(rates, torch.tensor([[x]]), tau, "add")[0, 0], expected, rtol=0, atol=1e-13)
 
 
