@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tauleap._files import replacing
+from tauleap.cli.runs import fingerprint
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
 from tauleap.reverse import ReverseProcess
@@ -22,16 +24,21 @@ END = 0.01
 
 
 class Kept:
-    """Results by name in a JSON file: what is there is not worked out again."""
+    """Results by name in a JSON file: what is there is not worked out again. A file is about one model."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, model: str | None = None) -> None:
         self.path = HERE / "results" / name
         self.found: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        if model is not None:
+            weights = fingerprint(load(model))
+            if self.get("weights", lambda: weights) != weights:
+                raise SystemExit(f"{self.path} has the results of other weights than those of {model}: move it away")
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.found:
             self.found[name] = make()
-            self.path.write_text(json.dumps(self.found, indent=1, sort_keys=True) + "\n")
+            with replacing(self.path) as file:
+                file.write(json.dumps(self.found, indent=1, sort_keys=True).encode() + b"\n")
             print(name, json.dumps(self.found[name])[:100], flush=True)
         return self.found[name]
 

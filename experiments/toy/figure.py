@@ -66,11 +66,11 @@ def drawn_distance(sampler: Sampler, model: str, budget: int, draws: int, seed: 
     return {"hellinger": hellinger(got.x0, DATA).value, "evaluations": got.info.evaluations}
 
 
-def way(model: str, budget: int) -> list:
+def way(model: str, budget: int) -> list[torch.Tensor]:
     reverse = reverse_of(model)
     with torch.no_grad():
         law, kept = pushed.along(TauLeaping(), reverse, pushed.prior(reverse, 2), uniform_grid(budget - 1), SHOWN)
-    return [each.tolist() for each in (*kept, pushed.most_probable(reverse, law, END))]
+    return [*kept, pushed.most_probable(reverse, law, END)]
 
 
 def main() -> None:
@@ -80,9 +80,11 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="make the figure and fill the page")
     options = parser.parse_args()
+    if options.seeds < 2:
+        parser.error("--seeds must be at least 2, for an error over seeds")
     torch.set_num_threads(1)
 
-    laws = Kept("laws.json")
+    laws = Kept("laws.json", options.model)
     budgets: dict[str, tuple[Sampler, tuple[int, ...]]] = {
         "tau-leaping": (TauLeaping(), WORK),
         "ancestral": (Ancestral(), WORK),
@@ -97,7 +99,7 @@ def main() -> None:
                 laws.get(f"{who}: {name}, {n}", lambda s=sampler, m=model, n=n: pushed_distance(s, m, n))
                 for n in numbers
             ]
-    draws = Kept("draws.json")
+    draws = Kept("draws.json", options.model)
     points: dict[str, list[list[dict[str, float]]]] = {}
     for name, sampler, numbers in (
         ("tau-leaping", TauLeaping(), DRAWN),
@@ -118,35 +120,28 @@ def main() -> None:
         hellinger(tau_points(options.draws, generator=torch.Generator().manual_seed(seed)), DATA).value
         for seed in range(20)
     ]
-    ways = Kept("ways.json")
-    shown = [
-        Way(
-            f"tau = {tau}",
-            [*SHOWN, 0.0],
-            [torch.tensor(law) for law in ways.get(tau, lambda n=n: way(options.model, n))],
-        )
-        for tau, n in WAYS.items()
-    ]
+    shown = [Way(f"tau = {tau}", [*SHOWN, 0.0], way(options.model, n)) for tau, n in WAYS.items()]
     text = tables(budgets, found, points, own, options)
     print(text)
     if options.write:
-        save_png(draw_figure(curves(budgets, found, points), levels(found), shown), FIGURES / "toy.png", colours=128)
+        left = curves(budgets, found, points, options.draws)
+        save_png(draw_figure(left, levels(found), shown), FIGURES / "toy.png", colours=128)
         write("experiments/toy.md", "figure", text)
 
 
-def curves(budgets, found, points) -> list[Curve]:
+def curves(budgets, found, points, draws: int) -> list[Curve]:
     out = []
     for colour, name in enumerate(name for name in budgets if name != "exact simulation"):
         numbers = budgets[name][1]
         out.append(Curve(name, numbers, found[name, "trained"], colour=colour))
         if name == "tau-leaping":
             out.append(Curve("the same, exact denoiser", numbers, found[name, "exact denoiser"], reference=True))
-    drawn = [spread(each) for each in points["tau-leaping"]]
-    out.append(Curve("tau-leaping, drawn", DRAWN, [value for value, _ in drawn], errors=[error for _, error in drawn]))
+    values, errors = zip(*(spread(each) for each in points["tau-leaping"]), strict=True)
+    out.append(Curve(f"tau-leaping, {draws:,} draws", DRAWN, values, errors=errors))
     for colour, name in ((4, "Uniformization"), (5, "NextReaction, step 0.001")):
         value, error = spread(points[name][0])
         work = statistics.mean(run["evaluations"] for run in points[name][0])
-        out.append(Curve(f"{name}, drawn", [work], [value], errors=[error], colour=colour))
+        out.append(Curve(f"{name}, the same", [work], [value], errors=[error], colour=colour))
     return out
 
 

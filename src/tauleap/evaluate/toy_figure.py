@@ -92,12 +92,12 @@ def _draw_curves(axes: Axes, curves: Sequence[Curve], levels: Mapping[str, float
     axes.set(xscale="log", yscale="log", xlabel="evaluations of the denoiser", ylabel="Hellinger distance to the data")
     values = [d for curve in curves for d in curve.distances] + list(levels.values())
     low, high = 0.9 * min(values), 1.2 * max(values)
-    ticks = [tick for tick in (0.02, 0.03, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5) if low < tick < high]
+    ticks = [tick for tick in (0.02, 0.03, 0.04, 0.06, 0.08, 0.1, 0.15, 0.2, 0.3, 0.5, 0.8) if low < tick < high]
     axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
     reach = np.array([n for curve in curves for n in curve.evaluations])
-    numbers = [n for n in (4, 8, 16, 32, 64, 128, 250, 500, 1000) if reach.min() * 0.9 <= n <= reach.max() * 1.1]
+    numbers = [n for n in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if reach.min() * 0.9 <= n <= reach.max() * 1.1]
     axes.minorticks_off()
     axes.set_xticks(numbers, map(str, numbers))
     axes.tick_params(bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=8, length=3)
     axes.grid(visible=True, linewidth=0.3)
-    axes.legend(fontsize=8, frameon=False)
+    axes.legend(fontsize=8, edgecolor="none", framealpha=0.85)
