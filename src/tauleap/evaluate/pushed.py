@@ -52,7 +52,7 @@ class Accuracy:
 
 FULL = Accuracy()
 COARSE = Accuracy(tolerance=1e-3, negligible=1e-11)
-"""For networks with kinks in t on a thousand states, whose Hellinger distance it gives to 1e-5."""
+"""For networks with kinks in t on a thousand states: a Hellinger distance of 0.0641 is right to 3e-5."""
 
 
 def generated(
