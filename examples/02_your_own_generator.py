@@ -4,7 +4,7 @@
 
 The states are the hours of a clock, and noise moves the hand to the next hour or the one before: twelve is next to one,
 which no process of the library knows. The contract suite of tauleap.testing would test the class in three lines, see
-CONTRIBUTING.md.
+docs/extending.md.
 """
 
 import torch

@@ -1,11 +1,10 @@
-"""What the README, CONTRIBUTING and the pages of docs/ show works.
+"""What the README and the pages of docs/ show works.
 
 Python blocks run in order in one namespace, in an empty folder; the commands of bash and console blocks run in another.
 Not run, because they need a network or would start this test again: ``git clone``, ``cd``, ``pip install``, ``make``.
 The extras and the targets that these name must exist; nothing more is claimed for them here.
 """
 
-import math
 import os
 import re
 import shlex
@@ -17,9 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import torch
-
-import tauleap as tl
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -86,24 +82,6 @@ def test_python_blocks_of_the_documentation_run(page: str, tmp_path: Path, monke
     namespace = {"__name__": "page"}
     for block in blocks((DOCS / page).read_text(encoding="utf-8"), "python"):
         run(block, page, namespace)
-
-
-def test_the_skeletons_of_contributing_work_as_files_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = blocks((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), "python")
-    made: dict[str, Any] = {}
-    for block in found:
-        namespace = {"__name__": "contributing"}
-        run(block, "CONTRIBUTING.md", namespace)
-        made |= namespace
-        if "Cycle" in namespace:  # the export line that the page asks for
-            monkeypatch.setattr(tl.noise, "Cycle", namespace["Cycle"], raising=False)
-    process = made["TestCycle"]().make()
-    reverse = tl.ReverseProcess(process, made["Flat"](process.num_states))
-    x0 = torch.tensor([[0, 1], [2, 4]])
-    loss = made["Surprise"]()(reverse, x0, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(loss.value, torch.full((2,), 2 * math.log(5)))
-    drawn = tl.sample(reverse, made["FirstGuess"](), (3, 2), grid=[1.0, 0.5, 0.01])
-    assert drawn.x0.tolist() == [[0, 0]] * 3
 
 
 def test_commands_run(tmp_path: Path) -> None:
