@@ -104,8 +104,11 @@ def form_from(config: object) -> Form:
     if config["kind"] not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {config['kind']!r}")
     cls = kinds[config["kind"]]
-    wanted = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
-    given = set(config) - {"kind"}
+    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
+    wanted, given = {field.name for field in fields}, set(config) - {"kind"}
+    # A field that a kind has got since, None unless asked for, is not in an older configuration.
+    later = {field.name for field in fields if field.default is None} - given
+    wanted -= later
     if given != wanted:
         wrong = ", ".join(sorted(map(str, given ^ wanted)))
         raise ValueError(f"a form of kind {cls.kind!r} has the fields {', '.join(sorted(wanted))}: see {wrong}")

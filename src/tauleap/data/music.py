@@ -28,7 +28,7 @@ from tauleap.data.sound import to_wav
 
 SUFFIXES = (".mid", ".midi")
 REST, NUM_STATES, STEPS = 128, 129, 256
-_STEPS_A_QUARTER, _STEPS_A_BAR = 4, 16
+_STEPS_A_QUARTER, STEPS_A_BAR = 4, 16
 _MOST_OF_ONE_PITCH = 50 / 256  # of the steps (Appendix H.3)
 _MOST_OVERLAP = 0.05
 _LONGEST_FILE = 2**24  # bytes; a symphony has a megabyte
@@ -40,14 +40,37 @@ _NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 
 @dataclass(frozen=True)
 class MusicForm(Form):
-    """Melodies of ``steps`` sixteenths."""
+    """Melodies of ``steps`` sixteenths.
+
+    With ``order`` the states are scrambled, as the paper does to take away the order of pitches: ``order[state]`` is
+    the pitch that a state stands for, or 128. It is kept with a model, so that its samples are pitches again.
+    """
 
     kind: ClassVar[str] = "midi"
     steps: int = STEPS
+    order: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
             raise ValueError(f"steps must be a whole number >= 1, got {self.steps!r}")
+        if self.order is not None and sorted(self.order) != list(range(NUM_STATES)):
+            raise ValueError(f"order must hold each of 0..{NUM_STATES - 1} once, the pitch of every state")
+
+    @staticmethod
+    def scrambled(steps: int = STEPS, *, seed: int = 0) -> MusicForm:
+        """With an order that the seed draws."""
+        order = torch.randperm(NUM_STATES, generator=torch.Generator().manual_seed(seed))
+        return MusicForm(steps, tuple(order.tolist()))
+
+    def states(self, pitches: Tensor) -> Tensor:
+        """The states that stand for these pitches, in the dtype given."""
+        if self.order is None:
+            return pitches
+        return torch.tensor(self.order, device=pitches.device).argsort().to(pitches.dtype)[pitches.long()]
+
+    def pitches(self, states: Tensor) -> Tensor:
+        """The pitches that these states stand for."""
+        return states if self.order is None else torch.tensor(self.order, device=states.device)[states.long()]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -65,7 +88,7 @@ class MusicForm(Form):
             if not found:
                 raise ValueError(f"{file} has no track in which one note sounds at a time")
             x, missing = windows.padded(found[0], self.steps)
-            rows.append(x)
+            rows.append(self.states(x))
             absent.append(missing)
         missing = torch.cat(absent)
         return Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
@@ -74,7 +97,7 @@ class MusicForm(Form):
         """One MIDI file a row, and a WAV file for each of the first eight rows of all."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
-        for number, row in enumerate(self.check(x).tolist(), start=first):
+        for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):
             notes = decode(row)
             files = {".mid": write_midi(notes, _STEPS_A_QUARTER, _TEMPO)}
             if number < _HEARD:
@@ -86,7 +109,7 @@ class MusicForm(Form):
         return written
 
     def show(self, x: Tensor, n: int) -> str:
-        return "\n".join(_spell(row) for row in self.check(x[:n]).tolist())
+        return "\n".join(_spell(row) for row in self.pitches(self.check(x[:n])).tolist())
 
 
 def open_music(path: Path, *, length: int | None = None) -> Opened:
@@ -153,7 +176,7 @@ def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
     if not notes:
         return None
     spans = [(step(note.start), max(step(note.end), step(note.start) + 1), note.pitch) for note in notes]
-    silent = min(start for start, _, _ in spans) // _STEPS_A_BAR * _STEPS_A_BAR
+    silent = min(start for start, _, _ in spans) // STEPS_A_BAR * STEPS_A_BAR
     total = max(end for _, end, _ in spans) - silent
     if total > _LONGEST_PART:
         return None
@@ -170,7 +193,7 @@ def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
 
 def _whole_bars(melody: Tensor) -> Tensor:
     """With the rest that ends the last bar, which a file does not hold."""
-    return torch.nn.functional.pad(melody, (0, -len(melody) % _STEPS_A_BAR), value=REST)
+    return torch.nn.functional.pad(melody, (0, -len(melody) % STEPS_A_BAR), value=REST)
 
 
 def why_dull(piece: Tensor) -> str | None:
@@ -180,12 +203,12 @@ def why_dull(piece: Tensor) -> str | None:
     for rest in rests:
         run = run + 1 if rest else 0
         longest = max(longest, run)
-    if longest > _STEPS_A_BAR:
+    if longest > STEPS_A_BAR:
         return "rests for more than a bar"
     counts = torch.bincount(piece.long(), minlength=NUM_STATES)[:REST]
     if int((counts > 0).sum()) < 2:
         return "has one pitch only"
-    if int(counts.max()) > max(_MOST_OF_ONE_PITCH * len(piece), _STEPS_A_BAR):  # a short piece may have a long note
+    if int(counts.max()) > max(_MOST_OF_ONE_PITCH * len(piece), STEPS_A_BAR):  # a short piece may have a long note
         return "stays on one pitch for too long"
     return None
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _check, _draw
 from tauleap._shapes import SiteMask, States
 
 
@@ -20,6 +20,9 @@ class RandomMasks:
     last two axes of pictures, or all but that. What is left has k scattered sites of n, with k uniform on 0 .. n-1 and
     every set of k sites as likely as another, so that every pattern comes.
 
+    With ``prefix`` the first that many sites of a sequence are given, and nothing else, in the share ``prefixes`` of the
+    rows: for a model whose main use is known.
+
     At least one site of each row is left to be learnt. Draws are made for the whole batch, row by row.
 
     >>> masks = RandomMasks(nothing=0.0, spans=0.0).draw(
@@ -31,12 +34,20 @@ class RandomMasks:
 
     nothing: float = 0.25
     spans: float = 0.5
+    prefix: int | None = None
+    prefixes: float | None = None
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        if (self.prefix is None) != (self.prefixes is None):
+            raise ValueError(
+                "a prefix needs its length and its share: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
+            )
+        if self.prefix is not None:
+            _check.integer("prefix", self.prefix, least=1)
+        for name in ("nothing", "spans", *(("prefixes",) if self.prefix is not None else ())):
+            value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-                raise ValueError(f"{field.name} must be a probability in [0, 1], got {value!r}")
+                raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
 
     def draw(self, x: States, *, closed: SiteMask | None = None, generator: torch.Generator | None = None) -> SiteMask:
         """Observed sites for the rows x (batch, *shape), never among those that ``closed`` marks (missing ones)."""
@@ -56,7 +67,18 @@ class RandomMasks:
         wanted = which[:, 3]
         spanned = (wanted < self.nothing + (1 - self.nothing) * self.spans) & learnt
         out = torch.where(_per_row(spanned, span), span, scattered)
-        return (out & ~_per_row(wanted < self.nothing, out)).to(x.device)
+        out = out & ~_per_row(wanted < self.nothing, out)
+        if self.prefix is not None and self.prefixes is not None:
+            out = self._with_prefixes(out, free, generator)
+        return out.to(x.device)
+
+    def _with_prefixes(self, out: Tensor, free: Tensor, generator: torch.Generator | None) -> Tensor:
+        if out.ndim != 2:
+            raise ValueError(f"a prefix is for sequences, rows (batch, sites), got rows of {tuple(out.shape[1:])}")
+        begin = (torch.arange(out.shape[1], device=out.device) < (self.prefix or 0)) & free
+        learnt = (free & ~begin).any(1)
+        chosen = _draw.uniforms((len(out),), out.device, generator) < (self.prefixes or 0.0)
+        return torch.where(_per_row(chosen & learnt, out), begin, out)
 
 
 def _scattered(order: Tensor, free: Tensor, share: Tensor) -> Tensor:

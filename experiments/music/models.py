@@ -1,0 +1,70 @@
+"""The models of the experiment: one network, one set of numbers, and what differs between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from songs import FORM, Songs
+from tauleap.network import MusicTransformer
+from tauleap.noise import ForwardProcess
+from tauleap.objective import CompleteElbo, Objective
+from tauleap.recipes import music as parts
+from tauleap.training import Recipe
+
+D3PM_STEPS = 250
+"""As many as there are evaluations in the table: a model in discrete time is trained for its number of steps."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A model of the table."""
+
+    label: str
+    process: ForwardProcess
+    objective: Objective
+
+
+TABLE = {
+    "uniform-ect": Entry("uniform, L_eCT", parts.uniform_noise(), parts.one_pass()),
+    "uniform-complete": Entry("uniform, complete bound", parts.uniform_noise(), CompleteElbo()),
+    "birth-death-ect": Entry("birth/death, L_eCT", parts.birth_death_noise(), parts.one_pass()),
+    "d3pm": Entry(f"D3PM uniform, {D3PM_STEPS} steps", parts.uniform_noise(), parts.discrete_time(D3PM_STEPS)),
+    "uniform-ct": Entry("uniform, L_CT", parts.uniform_noise(), parts.two_passes()),
+}
+SHIPPED = "shipped"
+NAMES = (SHIPPED, *TABLE)
+
+
+def table_network() -> MusicTransformer:
+    """The paper's network in the size that a CPU trains in minutes."""
+    return MusicTransformer(
+        width=64,
+        heads=4,
+        hidden=256,
+        depth=3,
+        output_depth=1,
+        time_hidden=256,
+        time_width=128,
+        dropout=0.0,
+        mark_observed=True,
+    )
+
+
+def recipe(name: str, songs: Songs) -> Recipe:
+    """The recipe of a model, with its number of steps and its seed left as they are."""
+    settings = replace(
+        parts.small_settings(), lr=2e-3, checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None
+    )
+    if name == SHIPPED:
+        return parts.music(songs.transposed, settings=settings, name="music, to be shipped")
+    entry = TABLE[name]
+    return parts.music(
+        songs.scrambled,
+        process=entry.process,
+        objective=entry.objective,
+        network=table_network,
+        settings=settings,
+        prefix=True,
+        form=FORM,
+        name=f"music, {entry.label}",
+    )

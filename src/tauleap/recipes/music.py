@@ -1,0 +1,167 @@
+"""Monophonic music (Section 6.3, Appendices C.4 and H.3): melodies of 16 bars, of which two may be given.
+
+The pieces of the experiment are functions: noise, objectives and networks. :func:`music` puts them together, so that
+the published sizes and those for a CPU are one recipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap.data import Dataset
+from tauleap.data.music import NUM_STATES, REST, STEPS, MusicForm
+from tauleap.denoise import NetworkDenoiser
+from tauleap.network import MusicTransformer, Network
+from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Uniform
+from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
+from tauleap.observed import Observed
+from tauleap.pretrained import Model
+from tauleap.training import Batch, RandomMasks, Recipe, Settings
+
+GIVEN = 32
+"""Steps of the two bars that are given (Section 6.3)."""
+
+DIRECT = 0.001
+"""Weight of direct supervision (Appendix D)."""
+
+
+def uniform_noise() -> Uniform:
+    """beta = 0.03, constant in time."""
+    return Uniform(NUM_STATES, Constant(0.03))
+
+
+def birth_death_noise() -> BirthDeath:
+    """lambda = 1, beta(t) = 1/2 10000^t log 10000; for states whose order has been scrambled."""
+    return BirthDeath(NUM_STATES, Exponential(0.5, 10_000.0))
+
+
+def one_pass() -> Objective:
+    """L_eCT + 0.001 L_ll, what the paper trains with (Appendix C.4)."""
+    return PaperElbo(passes=1) + DIRECT * CrossEntropy()
+
+
+def two_passes() -> Objective:
+    """L_CT + 0.001 L_ll (Proposition 2), the other side of the ablation."""
+    return PaperElbo(passes=2) + DIRECT * CrossEntropy()
+
+
+def discrete_time(steps: int = 1000) -> Objective:
+    """D3PM's hybrid loss. With :func:`uniform_noise` its kernel at step k is that of t = k / steps: matched noising."""
+    return DiscreteTimeElbo(steps) + DIRECT * CrossEntropy()
+
+
+def published_network() -> MusicTransformer:
+    """7,008,769 weights (Appendix H.3)."""
+    return MusicTransformer(NUM_STATES)
+
+
+def small_network() -> MusicTransformer:
+    """1,189,505 weights, for CPUs; it is told which sites are given, so that they may be any."""
+    return MusicTransformer(
+        NUM_STATES,
+        heads=4,
+        hidden=512,
+        depth=4,
+        output_depth=1,
+        time_hidden=256,
+        time_width=128,
+        dropout=0.0,
+        mark_observed=True,
+    )
+
+
+def published_settings() -> Settings:
+    """Adam with 2e-4, batches of 64, a million steps."""
+    return Settings(
+        batch_size=64,
+        lr=2e-4,
+        warmup=5000,
+        ema=0.9999,
+        clip=1.0,
+        steps=1_000_000,
+        checkpoint_every=5000,
+        log_every=500,
+        validate_every=20_000,
+        validation_rows=256,
+        sample_every=20_000,
+        samples=4,
+    )
+
+
+def small_settings() -> Settings:
+    """What a CPU does in an hour: fewer and smaller batches, larger steps."""
+    return Settings(
+        batch_size=16,
+        lr=1e-3,
+        warmup=200,
+        ema=0.998,
+        clip=1.0,
+        steps=5000,
+        checkpoint_every=100,
+        log_every=50,
+        validate_every=500,
+        validation_rows=128,
+        sample_every=1000,
+        samples=4,
+    )
+
+
+def music(
+    data: Callable[[], tuple[Dataset, Dataset | None]],
+    *,
+    process: ForwardProcess | None = None,
+    objective: Objective | None = None,
+    network: Callable[[], Network] = small_network,
+    settings: Settings | None = None,
+    prefix: bool = False,
+    form: MusicForm | None = None,
+    name: str = "music",
+) -> Recipe:
+    """Melodies, uniform noise, the complete bound and the small network where nothing else is said.
+
+    Args:
+        data: gives the melodies to train and to validate with, (n, 256) of 129 states.
+        process: :func:`uniform_noise`, :func:`birth_death_noise` or any other.
+        objective: ``CompleteElbo()``, :func:`one_pass`, :func:`two_passes`, :func:`discrete_time`, ...
+        network: builds it.
+        settings: the numbers; :func:`published_settings` are the paper's.
+        prefix: the first two bars are always given, and nothing else, as in the paper. Otherwise they are given in two
+            of five cases, and in the others what ``RandomMasks`` draws, from nothing to holes: one model for all uses.
+        form: what the states mean, where they have been scrambled.
+        name: for messages.
+    """
+    noise, meaning = process or uniform_noise(), form or MusicForm(STEPS)
+
+    def model() -> Model:
+        return Model(noise, NetworkDenoiser(network()), shape=meaning.shape, form=meaning)
+
+    return Recipe(
+        name=name,
+        data=data,
+        model=model,
+        objective=objective or CompleteElbo(),
+        settings=settings or small_settings(),
+        prepare=give_two_bars if prefix else None,
+        masking=None if prefix else RandomMasks(nothing=0.3, spans=0.6, prefix=GIVEN, prefixes=0.4),
+        picture=lambda x: piano_rolls(meaning.pitches(x)),
+    )
+
+
+def give_two_bars(batch: Batch, generator: torch.Generator) -> Batch:
+    """The first 32 steps are part of the input, without noise and without loss (Appendix C.2)."""
+    mask = torch.arange(batch.x0.shape[1], device=batch.x0.device) < GIVEN
+    return Batch(batch.x0, Observed(mask, batch.x0), batch.missing, batch.condition)
+
+
+def piano_rolls(x: Tensor) -> np.ndarray:
+    """Melodies (n, steps) of pitches below each other: time to the right, pitch upwards, a line between two."""
+    rows, steps = x.shape
+    picture = torch.full((rows, NUM_STATES, steps), 255, dtype=torch.uint8)
+    row, step = (x != REST).nonzero(as_tuple=True)
+    picture[row, REST - x[row, step], step] = 0
+    picture[:, 0] = 160
+    return picture.reshape(-1, steps).repeat_interleave(2, 0).repeat_interleave(4, 1).numpy()
