@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from songs import FORM, Songs
+
 from tauleap.network import MusicTransformer
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
@@ -35,9 +36,10 @@ SHIPPED = "shipped"
 NAMES = (SHIPPED, *TABLE)
 
 
-def table_network() -> MusicTransformer:
+def table_network(num_states: int) -> MusicTransformer:
     """The paper's network in the size that a CPU trains in minutes."""
     return MusicTransformer(
+        num_states,
         width=64,
         heads=4,
         hidden=256,
@@ -53,7 +55,7 @@ def table_network() -> MusicTransformer:
 def recipe(name: str, songs: Songs) -> Recipe:
     """The recipe of a model, with its number of steps and its seed left as they are."""
     settings = replace(
-        parts.small_settings(), lr=2e-3, checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None
+        parts.small_settings(), checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None
     )
     if name == SHIPPED:
         return parts.music(songs.transposed, settings=settings, name="music, to be shipped")

@@ -3,8 +3,8 @@
     python experiments/music/train.py uniform-ect --data FILE --steps 4000
     python experiments/music/train.py shipped --data FILE --steps 10000
 
-FILE is described in songs.py. Each model has a folder of its own, runs/music/MODEL if --out is not given; a run that was
-stopped, or a finished one with more --steps, goes on by the same command.
+FILE is described in songs.py. Each model has a folder of its own, runs/music/MODEL if --out is not given; a run that
+was stopped, or a finished one with more --steps, goes on by the same command.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pathlib import Path
 
 import songs
 from models import NAMES, recipe
+
 from tauleap.training import Run, train
 
 

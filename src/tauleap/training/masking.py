@@ -20,8 +20,8 @@ class RandomMasks:
     last two axes of pictures, or all but that. What is left has k scattered sites of n, with k uniform on 0 .. n-1 and
     every set of k sites as likely as another, so that every pattern comes.
 
-    With ``prefix`` the first that many sites of a sequence are given, and nothing else, in the share ``prefixes`` of the
-    rows: for a model whose main use is known.
+    With ``prefix`` the first that many sites of a sequence are given, and nothing else, in the share ``prefixes`` of
+    the rows: for a model whose main use is known.
 
     At least one site of each row is left to be learnt. Draws are made for the whole batch, row by row.
 
