@@ -26,10 +26,14 @@ class Note(NamedTuple):
 
 @dataclass
 class MidiFile:
-    """Ticks a quarter note, and the notes of each track and channel in the order of their beginnings; no drums."""
+    """Ticks a quarter note, and the notes of each track and channel in the order of their beginnings; no drums.
+
+    ``signatures`` are the time signatures that it names, such as (3, 4); none are needed.
+    """
 
     ticks_per_quarter: int
     parts: list[list[Note]] = field(default_factory=list)
+    signatures: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Bytes:
@@ -82,11 +86,11 @@ def read_midi(content: bytes) -> MidiFile:
         begin = whole.at
         whole.take(size)
         if name == b"MTrk":
-            file.parts += _read_track(_Bytes(content, begin, begin + size))
+            file.parts += _read_track(_Bytes(content, begin, begin + size), file.signatures)
     return file
 
 
-def _read_track(track: _Bytes) -> list[list[Note]]:
+def _read_track(track: _Bytes, signatures: list[tuple[int, int]]) -> list[list[Note]]:
     channels: dict[int, list[Note]] = {}
     sounding: dict[tuple[int, int], int] = {}
     now = status = 0
@@ -112,8 +116,10 @@ def _read_track(track: _Bytes) -> list[list[Note]]:
             status = 0
         elif status == 0xFF:
             kind = track.take(1)[0]
-            track.take(track.variable())
+            told = track.take(track.variable())
             status = 0
+            if kind == 0x58 and len(told) >= 2 and told[0] and told[1] < 8:
+                signatures.append((told[0], 2 ** told[1]))
             if kind == 0x2F:
                 break
         elif status >> 4 in _DATA_BYTES:

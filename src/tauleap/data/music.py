@@ -22,11 +22,13 @@ from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
 from tauleap.data.form import Form, Opened
-from tauleap.data.midi import Note, read_midi, write_midi
+from tauleap.data.midi import MidiFile, Note, read_midi, write_midi
+from tauleap.data.pianoroll import read_pianoroll
 from tauleap.data.skipped import Skipped
 from tauleap.data.sound import to_wav
 
 SUFFIXES = (".mid", ".midi")
+ROLLS = (".npz",)
 REST, NUM_STATES, STEPS = 128, 129, 256
 _STEPS_A_QUARTER, STEPS_A_BAR = 4, 16
 _MOST_OF_ONE_PITCH = 50 / 256  # of the steps (Appendix H.3)
@@ -113,51 +115,87 @@ class MusicForm(Form):
 
 
 def open_music(path: Path, *, length: int | None = None) -> Opened:
-    """All melodies of ``length`` steps (256 by default) in a folder of MIDI files that pass the paper's filter.
+    """All melodies of ``length`` steps (256 by default) in a folder that pass the paper's filter.
 
-    A melody is a track in which one note sounds at a time; it is cut into pieces, one after the other. A piece is left
-    out when it rests for more than a bar, has one pitch only, or one pitch on more than 50 of 256 steps; or when it is
-    there already (Appendix H.3).
+    The folder holds MIDI files, or the .npz files of the Lakh pianoroll dataset. A melody is a track in which one note
+    sounds at a time; it is cut into pieces, one after the other. A piece is left out when it rests for more than a bar,
+    has one pitch only, or one pitch on more than 50 of 256 steps; or when it is there already (Appendix H.3). Files
+    with a time signature in which four quarters are not whole bars are left out.
     """
     steps = STEPS if length is None else _check.integer("length", length, least=1)
-    form, skipped, seen = MusicForm(steps), Skipped(), {}
-    files = _files_of(path)
+    form, pieces = MusicForm(steps), Pieces(steps)
+    files = _files_of(path, (*SUFFIXES, *ROLLS))
     for file in files:
         try:
-            found = melodies(file)
+            read = _read(file)
         except ValueError as error:
-            skipped.add(str(error).removeprefix(f"{file}: "), file.name)
+            pieces.skipped.add(str(error).removeprefix(f"{file}: "), file.name)
             continue
+        odd = [f"{above}/{below}" for above, below in read.signatures if below % above]
+        if odd:
+            pieces.skipped.add(f"in {odd[0]}, where four quarters are not whole bars", file.name)
+            continue
+        found = _melodies(read)
         if not found:
-            skipped.add("no track in which one note sounds at a time", file.name)
+            pieces.skipped.add("no track in which one note sounds at a time", file.name)
         for melody in found:
-            pieces = windows.whole(_whole_bars(melody), steps)
-            if len(pieces) == 0:
-                skipped.add(f"shorter than {steps} steps", file.name)
-            for piece in pieces:
-                reason = why_dull(piece) or ("there already" if piece.numpy().tobytes() in seen else None)
-                if reason is None:
-                    seen[piece.numpy().tobytes()] = piece
-                else:
-                    skipped.add(reason, file.name)
-    if not seen:
-        raise ValueError(
-            f"{path} has no melody of {steps} steps ({'; '.join(skipped.lines())}): "
-            "write a shorter length, or files in which a track holds one melody"
-        )
-    x = torch.stack(list(seen.values()))
-    report = [f"{path.name}: {len(x)} melodies of {steps} steps from {len(files)} files"]
-    return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in skipped.lines()])
+            pieces.add(melody, file.name)
+    return pieces.opened(form, path.name, f"{len(files)} files")
+
+
+class Pieces:
+    """Melodies cut into pieces, those that pass the filter; and what was left out, and why."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps, self.skipped = steps, Skipped()
+        self._kept: dict[bytes, Tensor] = {}
+
+    def add(self, melody: Tensor, name: str) -> None:
+        """Cuts a melody, which comes from what is called ``name``."""
+        pieces = windows.whole(_whole_bars(melody), self.steps)
+        if len(pieces) == 0:
+            self.skipped.add(f"shorter than {self.steps} steps", name)
+        for piece in pieces:
+            content = piece.numpy().tobytes()
+            reason = why_dull(piece) or ("there already" if content in self._kept else None)
+            if reason is None:
+                self._kept[content] = piece
+            else:
+                self.skipped.add(reason, name)
+
+    def opened(self, form: MusicForm, name: str, source: str) -> Opened:
+        """The rows and the report."""
+        told = self.skipped.lines()
+        if not self._kept:
+            raise ValueError(
+                f"{name} has no melody of {self.steps} steps ({'; '.join(told)}): "
+                "write a shorter length, or files in which a track holds one melody"
+            )
+        x = torch.stack(list(self._kept.values()))
+        report = [f"{name}: {len(x)} melodies of {self.steps} steps from {source}"]
+        return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in told])
 
 
 def melodies(file: Path) -> list[Tensor]:
-    """The tracks of a MIDI file in which one note sounds at a time: states (steps,) from the first bar with a note."""
+    """The tracks of a file in which one note sounds at a time: states (steps,) from the first bar with a note."""
+    return _melodies(_read(file))
+
+
+def _read(file: Path) -> MidiFile:
     content = limits.contents(file, _LONGEST_FILE)
+    if file.suffix.lower() in ROLLS:
+        try:
+            return read_pianoroll(content)
+        except ValueError as error:
+            raise ValueError(f"{file}: no piano roll that can be read, {error}") from error
     try:
-        midi = read_midi(content)
+        return read_midi(content)
     except ValueError as error:
         raise ValueError(f"{file}: damaged MIDI, {error}") from error
-    found = (encode(part, midi.ticks_per_quarter) for part in midi.parts)
+
+
+def _melodies(read: MidiFile) -> list[Tensor]:
+    found = (encode(part, read.ticks_per_quarter) for part in read.parts)
     return [melody for melody in found if melody is not None]
 
 
@@ -237,5 +275,5 @@ def _runs(row: Sequence[int]) -> list[tuple[int, int, int]]:
     return [(start, end, row[start]) for start, end in pairwise(edges)]
 
 
-def _files_of(path: Path) -> list[Path]:
-    return [path] if path.is_file() else files_in(path, SUFFIXES)
+def _files_of(path: Path, suffixes: Sequence[str] = SUFFIXES) -> list[Path]:
+    return [path] if path.is_file() else files_in(path, suffixes)

@@ -17,7 +17,9 @@ from tauleap.data.music import open_music
 from tauleap.data.table import open_table
 from tauleap.data.text import open_text
 
-_KINDS = ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files, or a folder of PNG or JPEG pictures"
+_KINDS = (
+    ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files or piano rolls, or a folder of PNG or JPEG pictures"
+)
 
 
 def open_data(
@@ -78,9 +80,12 @@ def _by_suffix(path: Path) -> tuple[Any, tuple[str, ...]]:
 
 def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
     endings = Counter(file.suffix.lower() for file in files_in(path))
-    scores, pictures = (sum(endings[s] for s in suffixes) for suffixes in (music.SUFFIXES, images.SUFFIXES))
+    kinds = ((*music.SUFFIXES, *music.ROLLS), images.SUFFIXES)
+    scores, pictures = (sum(endings[s] for s in suffixes) for suffixes in kinds)
     if scores and pictures:
-        raise ValueError(f"{path} holds {scores} MIDI files and {pictures} pictures: give a folder of one kind")
+        raise ValueError(
+            f"{path} holds {scores} MIDI files or piano rolls and {pictures} pictures: give a folder of one kind"
+        )
     if not scores and not pictures:
         few = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
         raise ValueError(f"{path} holds {few}; what can be read is {_KINDS}")

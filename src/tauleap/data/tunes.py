@@ -1,0 +1,114 @@
+"""Tunes that come with the package music21: melodies to learn from where there is nothing else.
+
+They are reels, hornpipes and other dances from Ryan's Mammoth Collection (1883) and O'Neill's Music of Ireland (1903).
+music21 is an extra, ``pip install 'tauleap[music]'``. Its reading of some 3,000 tunes takes minutes, so what came of it
+is kept in the user's cache.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+from collections.abc import Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tauleap import _files
+from tauleap.data.arrays import Dataset
+from tauleap.data.form import Opened
+from tauleap.data.midi import Note
+from tauleap.data.music import NUM_STATES, STEPS, MusicForm, Pieces, encode
+
+FOLDERS = ("ryansMammoth", "oneills1850")
+_TICKS = 480  # a quarter
+
+
+def open_tunes(*, cache: Path | None = None) -> Opened:
+    """All pieces of 256 steps that pass the filter, kept in ``cache``, by default a folder of the user's own."""
+    corpus = _corpus()
+    version = importlib.metadata.version("music21")
+    kept = (cache or _cache()) / f"tunes-{version}.npz"
+    found = _kept(kept)
+    if found is None:
+        pieces = Pieces(STEPS)
+        count = 0
+        for name, notes in read_tunes(corpus):
+            count += 1
+            melody = None if notes is None else encode(notes, _TICKS)
+            if melody is None:
+                pieces.skipped.add("cannot be read" if notes is None else "more than one voice", name)
+            else:
+                pieces.add(melody, name)
+        found = pieces.opened(MusicForm(STEPS), f"music21 {version}", f"{count} tunes")
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        with _files.replacing(kept) as file:
+            np.savez_compressed(file, x=found.dataset.x.numpy(), report=np.array(json.dumps(found.report)))
+    return found
+
+
+def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, list[Note] | None]]:
+    """The name and the notes of each tune, None where music21 cannot make sense of it; repeats are played."""
+    from music21 import converter, stream
+
+    paths = [path for folder in FOLDERS for path in sorted((corpus / folder).glob("*.abc"))]
+    for path in paths[:most]:
+        try:
+            parsed = converter.parse(path, forceSource=True, storePickle=False)
+        except Exception:  # its errors have no common class, and one tune must not end the others
+            yield path.stem, None
+            continue
+        scores = list(parsed.scores) if isinstance(parsed, stream.Opus) else [parsed]
+        for number, score in enumerate(scores):
+            yield f"{path.stem} {number + 1}" if len(scores) > 1 else path.stem, _notes(score)
+
+
+def _notes(score: Any) -> list[Note] | None:
+    try:
+        part = score.parts[0] if score.parts else score
+        try:
+            part = part.expandRepeats()
+        except Exception:  # badly formed repeats: the tune is played once
+            pass
+        notes = []
+        for element in part.stripTies().flatten().notes:
+            if element.duration.isGrace:
+                continue
+            start, length = Fraction(element.offset), Fraction(element.quarterLength)
+            for pitch in element.pitches:
+                notes.append(Note(round(_TICKS * start), round(_TICKS * (start + length)), int(pitch.midi)))
+    except Exception:  # as above
+        return None
+    return sorted(notes) or None
+
+
+def _corpus() -> Path:
+    found = importlib.util.find_spec("music21")
+    if found is None or found.origin is None:
+        raise ValueError(
+            "the tunes come with music21, which is not installed: write pip install 'tauleap[music]', "
+            "or give a folder of MIDI files of your own"
+        )
+    return Path(found.origin).parent / "corpus"
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "tauleap"
+
+
+def _kept(path: Path) -> Opened | None:
+    """What was kept, if it is whole."""
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            x, report = torch.from_numpy(arrays["x"]), json.loads(str(arrays["report"]))
+    except (OSError, ValueError, KeyError, EOFError):
+        return None
+    if x.ndim != 2 or x.shape[1] != STEPS or x.dtype != torch.uint8 or not isinstance(report, list):
+        return None
+    return Opened(Dataset(x, NUM_STATES), MusicForm(STEPS), report)

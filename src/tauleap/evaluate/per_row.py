@@ -1,0 +1,85 @@
+"""Completions against the truth, row by row: how Section 6.3 of the paper measures music.
+
+A row is a song, and its histogram says how many of its sites have each state, wherever they are; the rest is a state
+like the pitches. Both numbers are taken for each song and then averaged over songs.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import States
+from tauleap.evaluate.estimate import Estimate
+
+
+def row_hellinger(samples: States, reference: States) -> Float[Tensor, " batch"]:
+    """sqrt(1 - sum_v sqrt(p(v) q(v))) of each row, p and q how often the state v comes in it and in the reference.
+
+    >>> row_hellinger(torch.tensor([[0, 0, 1, 1]]), torch.tensor([[1, 0, 1, 0]]))
+    tensor([0.], dtype=torch.float64)
+    >>> row_hellinger(torch.tensor([[0, 0]]), torch.tensor([[0, 1]]))  # sqrt(1 - sqrt(1/2))
+    tensor([0.5412], dtype=torch.float64)
+    """
+    p, q = (counts / counts.sum(1, keepdim=True) for counts in _counts(samples, reference))
+    # As a sum of squares, which does not cancel when the histograms are close.
+    return (((p.sqrt() - q.sqrt()) ** 2).sum(1) / 2).sqrt()
+
+
+def row_outliers(samples: States, reference: States) -> Float[Tensor, " batch"]:
+    """The proportion of the sites of each row whose state is nowhere in its reference.
+
+    >>> row_outliers(torch.tensor([[0, 5, 5, 1]]), torch.tensor([[0, 1, 1, 1]]))
+    tensor([0.5000], dtype=torch.float64)
+    """
+    counts, others = _counts(samples, reference)
+    return counts.masked_fill(others > 0, 0.0).sum(1) / counts.sum(1)
+
+
+@dataclass(frozen=True)
+class Completions:
+    """The mean over songs and completions of one of the numbers above.
+
+    ``mean`` has the standard error over songs, each counting with the mean of its completions; ``spread`` is the
+    standard deviation between runs through all songs, what the paper writes after its ± (inf for one run).
+    """
+
+    mean: Estimate[float]
+    spread: float
+    runs: int
+
+    @staticmethod
+    def of(values: Float[Tensor, "runs songs"]) -> Completions:
+        """From one number for each completion of each song.
+
+        >>> Completions.of(torch.tensor([[0.1, 0.3], [0.3, 0.5]]))
+        Completions(mean=Estimate(value=0.3..., stderr=0.1..., n=2), spread=0.141..., runs=2)
+        """
+        if values.ndim != 2 or values.numel() == 0:
+            raise ValueError(f"values must be (runs, songs), one number a completion, got shape {tuple(values.shape)}")
+        exact = values.detach().to("cpu", torch.float64)
+        spread = float(exact.mean(1).std()) if len(exact) > 1 else math.inf
+        return Completions(Estimate.of_mean(exact.mean(0)), spread, len(exact))
+
+
+def _counts(samples: States, reference: States) -> tuple[Tensor, Tensor]:
+    """How many sites of each row have each state, (batch, S) for both."""
+    for name, x in (("samples", samples), ("reference", reference)):
+        if not isinstance(x, Tensor) or x.dtype != torch.int64 or x.ndim < 2 or x.numel() == 0:
+            given = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
+            raise ValueError(f"{name} must be int64 rows (n, *shape) with n >= 1, got {given}")
+    if len(samples) != len(reference):
+        raise ValueError(f"every row needs its reference, got {len(samples)} rows and {len(reference)}")
+    num_states = 1 + max(int(samples.max()), int(reference.max()))
+    out = []
+    for name, x in (("samples", samples), ("reference", reference)):
+        _check.states(x, num_states, name=name)
+        rows = x.reshape(len(x), -1)
+        counts = torch.zeros(len(x), num_states, dtype=torch.float64, device=x.device)
+        out.append(counts.scatter_add_(1, rows, torch.ones_like(rows, dtype=torch.float64)))
+    return out[0], out[1]
