@@ -12,6 +12,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -71,10 +72,8 @@ def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, lis
 def _notes(score: Any) -> list[Note] | None:
     try:
         part = score.parts[0] if score.parts else score
-        try:
+        with suppress(Exception):  # where repeats are badly formed the tune is played once
             part = part.expandRepeats()
-        except Exception:  # badly formed repeats: the tune is played once
-            pass
         notes = []
         for element in part.stripTies().flatten().notes:
             if element.duration.isGrace:
