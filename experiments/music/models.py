@@ -9,7 +9,15 @@ from songs import FORM, Songs
 from tauleap.network import MusicTransformer
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
-from tauleap.recipes import music as parts
+from tauleap.recipes.music import (
+    birth_death_noise,
+    discrete_time,
+    music,
+    one_pass,
+    small_settings,
+    two_passes,
+    uniform_noise,
+)
 from tauleap.training import Recipe
 
 D3PM_STEPS = 250
@@ -26,11 +34,11 @@ class Entry:
 
 
 TABLE = {
-    "uniform-ect": Entry("uniform, L_eCT", parts.uniform_noise(), parts.one_pass()),
-    "uniform-complete": Entry("uniform, complete bound", parts.uniform_noise(), CompleteElbo()),
-    "birth-death-ect": Entry("birth/death, L_eCT", parts.birth_death_noise(), parts.one_pass()),
-    "d3pm": Entry(f"D3PM uniform, {D3PM_STEPS} steps", parts.uniform_noise(), parts.discrete_time(D3PM_STEPS)),
-    "uniform-ct": Entry("uniform, L_CT", parts.uniform_noise(), parts.two_passes()),
+    "uniform-ect": Entry("uniform, L_eCT", uniform_noise(), one_pass()),
+    "uniform-complete": Entry("uniform, complete bound", uniform_noise(), CompleteElbo()),
+    "birth-death-ect": Entry("birth/death, L_eCT", birth_death_noise(), one_pass()),
+    "d3pm": Entry(f"D3PM uniform, {D3PM_STEPS} steps", uniform_noise(), discrete_time(D3PM_STEPS)),
+    "uniform-ct": Entry("uniform, L_CT", uniform_noise(), two_passes()),
 }
 SHIPPED = "shipped"
 NAMES = (SHIPPED, *TABLE)
@@ -54,13 +62,11 @@ def table_network(num_states: int) -> MusicTransformer:
 
 def recipe(name: str, songs: Songs) -> Recipe:
     """The recipe of a model, with its number of steps and its seed left as they are."""
-    settings = replace(
-        parts.small_settings(), checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None
-    )
+    settings = replace(small_settings(), checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None)
     if name == SHIPPED:
-        return parts.music(songs.transposed, settings=settings, name="music, to be shipped")
+        return music(songs.transposed, settings=settings, name="music, to be shipped")
     entry = TABLE[name]
-    return parts.music(
+    return music(
         songs.scrambled,
         process=entry.process,
         objective=entry.objective,

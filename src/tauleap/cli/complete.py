@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import tyro
+
 from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
 
 
@@ -14,8 +16,8 @@ class Complete:
 
     run_folder: Path
     """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
-    file: Path
-    """What to complete, of the kind that the model was trained on."""
+    file: tyro.conf.Positional[Path | None] = None
+    """What to complete, of the model's kind; without it a model of music plays the Ode to Joy on."""
     observed: str | None = None
     """The sites that are known, such as 0:32,40 or names of columns; all others are filled in."""
     variants: int = 1
@@ -41,7 +43,7 @@ class Complete:
         at_least("--steps", self.steps, 1)
         seeded(self.seed)
         warm(self.temperature)
-        out = self.out or Path(f"{self.file.stem}-completed")
+        out = self.out or Path(f"{'opening' if self.file is None else self.file.stem}-completed")
         if out.exists() and not (out.is_dir() and not any(out.iterdir())):
             raise ValueError(f"{out} is there already: write another folder with --out")
 

@@ -12,8 +12,10 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap.cli.pattern import observed_mask
+from tauleap.cli.playing import begin_with_opening, draw_completions
 from tauleap.cli.runs import SamplerName, part_seed, rows_of, sampler_of
 from tauleap.data import Form
+from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.pretrained import Model
 
@@ -32,7 +34,7 @@ def fill_to(
     out: Path,
     model: Model,
     form: Form,
-    file: Path,
+    file: Path | None,
     *,
     observed: str | None,
     variants: int,
@@ -43,8 +45,11 @@ def fill_to(
     size: int,
     progress: bool,
 ) -> Filled:
-    """Completes the rows of ``file``, ``size`` of them at a time, and writes each variant into ``out``."""
-    data = form.read(file)
+    """Completes the rows of ``file``, ``size`` of them at a time, and writes each variant into ``out``.
+
+    Without a file a model of music plays two bars on that come with the package. Melodies are drawn as well.
+    """
+    data = begin_with_opening(form) if file is None else form.read(file)
     names = form.columns if isinstance(form, TableForm) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
     known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
@@ -76,4 +81,6 @@ def fill_to(
         for variant, rows in enumerate(x):
             stem = "completed" if variants == 1 else f"completed-{variant + 1}"
             files += form.write(rows, unfinished, stem=stem)
+        if isinstance(form, MusicForm):
+            files.append(draw_completions(form, x, known, unfinished / "rolls.png"))
     return Filled([out / path.name for path in files], len(data), unknown, x[0, :3])

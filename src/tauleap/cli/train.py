@@ -15,7 +15,7 @@ from typing import Literal
 
 from tauleap.cli.runs import at_least, seeded, tell
 
-RECIPES = ("toy", "toy-paper", "digits")
+RECIPES = ("toy", "toy-paper", "digits", "music")
 # What only a recipe has: for other data it is chosen to suit.
 _OF_RECIPES = (
     *("batch_size", "lr", "checkpoint_every", "precision", "devices", "nodes", "strategy", "accumulate", "compile"),
@@ -34,7 +34,7 @@ class Train:
     """
 
     what: str
-    """A file or a folder; or the recipe toy, toy-paper or digits."""
+    """A file or a folder; or the recipe toy, toy-paper, digits or music."""
     out: Path | None = None
     """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
     steps: int | None = None

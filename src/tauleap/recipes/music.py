@@ -14,6 +14,8 @@ from torch import Tensor
 
 from tauleap.data import Dataset
 from tauleap.data.music import NUM_STATES, REST, STEPS, MusicForm
+from tauleap.data.songs import in_all_keys, split_by_song
+from tauleap.data.tunes import open_tunes
 from tauleap.denoise import NetworkDenoiser
 from tauleap.network import MusicTransformer, Network, SequenceTransformer
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, LogLinear, Uniform
@@ -121,7 +123,7 @@ def small_settings() -> Settings:
 
 
 def music(
-    data: Callable[[], tuple[Dataset, Dataset | None]],
+    data: Callable[[], tuple[Dataset, Dataset | None]] | None = None,
     *,
     process: ForwardProcess | None = None,
     objective: Objective | None = None,
@@ -134,7 +136,8 @@ def music(
     """Melodies, absorbing noise, the complete bound and the quick network where nothing else is said.
 
     Args:
-        data: gives the melodies to train and to validate with, (n, 256) of 129 states.
+        data: gives the melodies to train and to validate with, (n, 256) of 129 states; the tunes of music21 in twelve
+            keys if absent.
         process: :func:`uniform_noise`, :func:`birth_death_noise` or any other.
         objective: ``CompleteElbo()``, :func:`one_pass`, :func:`two_passes`, :func:`discrete_time`, ...
         network: builds it for a number of states.
@@ -151,7 +154,7 @@ def music(
 
     return Recipe(
         name=name,
-        data=data,
+        data=data or _tunes,
         model=model,
         objective=objective or CompleteElbo(),
         settings=settings or small_settings(),
@@ -159,6 +162,13 @@ def music(
         masking=None if prefix else RandomMasks(nothing=0.3, spans=0.6, prefix=GIVEN, prefixes=0.4),
         picture=lambda x: piano_rolls(meaning.pitches(x)),
     )
+
+
+def _tunes() -> tuple[Dataset, Dataset]:
+    """Split by song; the rows to train with in all keys."""
+    x = open_tunes().dataset.x
+    learnt, held_out = split_by_song(x, max(1, len(x) // 10))
+    return in_all_keys(Dataset(x[learnt], NUM_STATES)), Dataset(x[held_out], NUM_STATES)
 
 
 def give_two_bars(batch: Batch, generator: torch.Generator) -> Batch:

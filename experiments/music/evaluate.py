@@ -1,0 +1,186 @@
+"""Completes the test songs, row by row, and measures the completions against the truth.
+
+    python experiments/music/evaluate.py --data FILE                          all of the table, 5 runs
+    python experiments/music/evaluate.py --data FILE --rows uniform d3pm --completions 1 --minutes 10
+
+A piece is one run of a row through the 96 fixed test songs. Pieces that are there already, of the same weights, are not
+made again, so the same command goes on where it was stopped; the first run of every row comes before the second of any.
+What there is so far is written to results/table.json. Models are in runs/music/MODEL, or where --models says; pieces
+are kept in its folder ``pieces``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import songs
+import torch
+from models import NAMES
+from rows import ROWS, TABLE, Row
+from songs import COMPLETIONS, FORM, GIVEN
+from torch import Tensor
+
+import tauleap as tl
+from tauleap.cli.runs import fingerprint
+from tauleap.data.music import MusicForm
+from tauleap.evaluate import Completions, bits_per_dim, row_hellinger, row_outliers
+from tauleap.sampling import sample
+
+RESULTS = Path(__file__).with_name("results")
+BATCH, TIMES = 32, 8
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and the strict masks")
+    parser.add_argument("--models", type=Path, default=Path("runs") / "music")
+    parser.add_argument("--rows", nargs="+", choices=[*ROWS, "all"], default=list(TABLE), metavar="ROW")
+    parser.add_argument("--completions", type=int, default=COMPLETIONS)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    test = songs.load(arguments.data).tested.long()
+    chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
+    wanted = sorted({ROWS[name].model for name in chosen}, key=NAMES.index)
+    models = {name: tl.load(arguments.models / name) for name in wanted if (arguments.models / name).is_dir()}
+    marks = {name: fingerprint(model)[:16] for name, model in models.items()}
+    pieces = arguments.models / "pieces"
+    pieces.mkdir(exist_ok=True)
+    for run in range(arguments.completions):
+        for name in chosen:
+            model = models.get(ROWS[name].model)
+            path = pieces / f"{name}-{run}.npz"
+            if model is None or mark_of(path) == marks[ROWS[name].model]:
+                continue
+            if time.monotonic() - began > 60 * arguments.minutes:
+                print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
+                return collect(pieces, arguments.models, test)
+            started = time.process_time()
+            piece = complete(ROWS[name], model, test, run)
+            piece["mark"] = np.array(marks[ROWS[name].model])
+            with path.open("wb") as file:
+                np.savez_compressed(file, **piece)
+            told = " ".join(f"{number} {piece[number].mean():.4f}" for number in ("hellinger", "outliers"))
+            print(f"{name} {run}: {told}, {time.process_time() - started:.0f} s", flush=True)
+    collect(pieces, arguments.models, test)
+
+
+def complete(row: Row, model: tl.Model, test: Tensor, run: int) -> dict[str, np.ndarray]:
+    """One completion of each song: the melodies, both numbers for each, and how the sampler fared."""
+    form = form_of(model)
+    given = tl.Observed(torch.arange(test.shape[1]) < GIVEN, form.states(test))
+    drawn = sample(
+        model.reverse,
+        row.sampler,
+        test.shape,
+        grid=row.grid,
+        final=row.final,
+        observed=given,
+        batch_size=BATCH,
+        generator=torch.Generator().manual_seed(run),
+    )
+    x = form.pitches(drawn.x0)
+    return {
+        "x": x.to(torch.uint8).numpy(),
+        "hellinger": row_hellinger(x[:, GIVEN:], test[:, GIVEN:]).numpy(),
+        "outliers": row_outliers(x[:, GIVEN:], test[:, GIVEN:]).numpy(),
+        "evaluations": np.array(drawn.info.evaluations),
+        "seconds": np.array(drawn.info.seconds),
+        "rejected": drawn.info.rejected.numpy(),
+        "times": row.grid[1:].numpy(),
+    }
+
+
+def form_of(model: tl.Model) -> MusicForm:
+    return model.form if isinstance(model.form, MusicForm) else FORM
+
+
+def mark_of(path: Path) -> str | None:
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as piece:
+        return str(piece["mark"])
+
+
+def collect(pieces: Path, models: Path, test: Tensor) -> None:
+    """results/table.json from the pieces: rows whose runs are all of one model's weights."""
+    rows: dict[str, Any] = {}
+    for name, row in ROWS.items():
+        found = [path for run in range(COMPLETIONS) if (path := pieces / f"{name}-{run}.npz").exists()]
+        if not found:
+            continue
+        held = [dict(np.load(path, allow_pickle=False)) for path in found]
+        held = [piece for piece in held if str(piece["mark"]) == str(held[0]["mark"])]
+        rows[name] = {
+            "label": row.label,
+            "model": row.model,
+            "mark": str(held[0]["mark"]),
+            "runs": len(held),
+            "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
+            "rejected": np.mean([piece["rejected"] for piece in held], axis=0).round(6).tolist(),
+            "times": held[0]["times"].round(6).tolist(),
+        }
+        for number in ("hellinger", "outliers"):
+            done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
+            spread = done.spread if math.isfinite(done.spread) else None
+            rows[name][number] = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread}
+    results = {"songs": len(test), "rows": rows, "models": describe(models, test)}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {RESULTS / 'table.json'}")
+
+
+def describe(models: Path, test: Tensor) -> dict[str, Any]:
+    """Of each model: how far it was trained, and bits/dim of the test songs given their first two bars."""
+    before = json.loads((RESULTS / "table.json").read_text()) if (RESULTS / "table.json").exists() else {"models": {}}
+    out = {}
+    for name in NAMES:
+        if not (models / name).is_dir():
+            continue
+        model = tl.load(models / name)
+        mark, known = fingerprint(model)[:16], before["models"].get(name, {})
+        if known.get("mark") != mark:
+            x = form_of(model).states(test)
+            bits = bits_per_dim(
+                model.reverse,
+                x,
+                samples=TIMES,
+                batch_size=64,
+                observed=tl.Observed(torch.arange(x.shape[1]) < GIVEN, x),
+                generator=torch.Generator().manual_seed(0),
+            )
+            known = {
+                "mark": mark,
+                "steps": steps_of(models / name),
+                "weights": sum(p.numel() for p in model.denoiser.parameters()),
+                "bits": [bits.value, bits.stderr, bits.n],
+                "curve": curve_of(models / name),
+            }
+        out[name] = known
+    return out
+
+
+def steps_of(folder: Path) -> int | None:
+    """Of a run's newest checkpoint, from its name."""
+    name = (folder / "latest").resolve().name
+    return int(name.removeprefix("step-")) if name.startswith("step-") else None
+
+
+def curve_of(folder: Path) -> list[list[float]]:
+    """Steps and bits/dim of the validation songs, while it was trained."""
+    path = folder / "validation.csv"
+    if not path.exists():
+        return []
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    step, bits, stderr = (lines[0].index(name) for name in ("step", "bits_per_dim", "stderr"))
+    return [[int(line[step]), float(line[bits]), float(line[stderr])] for line in lines[1:]]
+
+
+if __name__ == "__main__":
+    main()
