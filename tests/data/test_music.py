@@ -10,6 +10,7 @@ import symusic
 import torch
 
 from tauleap.data import open_data
+from tauleap.data.form import form_from
 from tauleap.data.midi import Note, read_midi, write_midi
 from tauleap.data.music import REST, MusicForm, decode, encode, melodies, why_dull
 from tauleap.data.sound import to_wav
@@ -188,6 +189,40 @@ def test_a_folder(tmp_path: Path) -> None:
     assert open_data(tmp_path / "one").dataset.x[0].tolist() == long[:250].tolist() + [REST] * 6
     with pytest.raises(ValueError, match="has no melody of 1024 steps"):
         open_data(tmp_path / "songs", length=1024)
+
+
+def test_time_signatures(tmp_path: Path) -> None:
+    def written(name: str, *signatures: tuple[int, int]) -> None:
+        score = symusic.Score(480)
+        track = symusic.Track(program=0)
+        for at, pitch in enumerate(tune(seed=len(name)).tolist()):
+            if pitch != REST:
+                track.notes.append(symusic.Note(120 * at, 120, pitch, 80))
+        for number, (above, below) in enumerate(signatures):
+            score.time_signatures.append(symusic.TimeSignature(1920 * number, above, below))
+        score.tracks.append(track)
+        (tmp_path / name).write_bytes(score.dumps_midi())
+
+    written("common.mid", (4, 4))
+    written("march.mid", (2, 4), (2, 2))
+    written("waltz.mid", (3, 4))
+    written("changing.mid", (4, 4), (6, 8))
+    opened = open_data(tmp_path)
+    told = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 4 files" in told
+    assert "in 3/4, where four quarters are not whole bars: 1 (waltz.mid)" in told
+    assert "in 6/8, where four quarters are not whole bars: 1 (changing.mid)" in told
+
+
+def test_scrambled_states_are_kept_with_a_model(tmp_path: Path) -> None:
+    form, x = MusicForm.scrambled(32, seed=1), tune(32)[None]
+    states = form.states(x)
+    assert form_from(form.config()) == form
+    assert form_from({"kind": "midi", "steps": 32}) == MusicForm(32)  # of a model saved before there was an order
+    form.write(states, tmp_path)
+    read = MusicForm(32).read(tmp_path / "samples-000000.mid").x[0].long()
+    assert torch.equal(read, x[0][: len(read)])
+    assert torch.equal(form.read(tmp_path / "samples-000000.mid").x[0].long(), states[0])
 
 
 def test_a_melody_that_is_to_go_on(tmp_path: Path) -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
 
 
@@ -16,7 +14,7 @@ class Complete:
 
     run_folder: Path
     """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
-    file: tyro.conf.Positional[Path | None] = None
+    file: tuple[Path, ...]
     """What to complete, of the model's kind; without it a model of music plays the Ode to Joy on."""
     observed: str | None = None
     """The sites that are known, such as 0:32,40 or names of columns; all others are filled in."""
@@ -43,7 +41,10 @@ class Complete:
         at_least("--steps", self.steps, 1)
         seeded(self.seed)
         warm(self.temperature)
-        out = self.out or Path(f"{'opening' if self.file is None else self.file.stem}-completed")
+        if len(self.file) > 1:
+            raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
+        file = self.file[0] if self.file else None
+        out = self.out or Path(f"{'opening' if file is None else file.stem}-completed")
         if out.exists() and not (out.is_dir() and not any(out.iterdir())):
             raise ValueError(f"{out} is there already: write another folder with --out")
 
@@ -55,7 +56,7 @@ class Complete:
             out,
             model,
             form,
-            self.file,
+            file,
             observed=self.observed,
             variants=self.variants,
             steps=self.steps,

@@ -17,21 +17,21 @@ MODEL = "music-small"
 _VARIANTS, _STEPS = 3, 100
 
 
-def demo_music(out: Path, *, seed: int, as_json: bool = False, model: Model | None = None) -> None:
+def demo_music(out: Path, *, seed: int, as_json: bool = False, model: Model | None = None, steps: int = _STEPS) -> None:
     """Writes MIDI and WAV files and ``rolls.png`` into the folder ``out``, and prints the melodies."""
     model = load(MODEL) if model is None else model
     form = model.form
     if not isinstance(form, MusicForm):
         raise ValueError(f"{MODEL} is not a model of music")
     data = begin_with_opening(form)
-    played = model.complete(data, variants=_VARIANTS, steps=_STEPS, seed=seed, states=True)[:, 0]
+    played = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
     known = torch.zeros_like(played, dtype=torch.bool)
     known[:, : int((~data.missing).sum()) if data.missing is not None else 0] = True
     # The same weights fill a hole of four bars in what they have played, and play from nothing.
     around = torch.ones(form.steps, dtype=torch.bool)
     around[form.steps // 2 - 32 : form.steps // 2 + 32] = False
-    filled = model.complete(played[:1], around, steps=_STEPS, seed=seed + 1, states=True)
-    free = model.sample(1, steps=_STEPS, seed=seed, states=True)
+    filled = model.complete(played[:1], around, steps=steps, seed=seed + 1, states=True)
+    free = model.sample(1, steps=steps, seed=seed, states=True)
     x = torch.cat([played, filled, free])
     given = torch.cat([known, around[None], torch.zeros(1, form.steps, dtype=torch.bool)])
     names = [f"played on, variant {number + 1}" for number in range(_VARIANTS)]

@@ -43,14 +43,14 @@ def songs_of(x: Tensor, *, bars: int = _BARS) -> Tensor:
 
 
 def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Positions to train with, and at least ``rows`` to test with: whole songs, drawn by the seed, small ones first.
+    """Positions to train with, and at least ``rows`` to test with: whole songs, drawn by the seed.
 
-    Songs of more than a tenth of the rows asked for are trained with: few of them would be most of the test.
+    Songs of more than a tenth of the rows asked for (and of three) are trained with: a few would be most of the test.
     """
     songs = songs_of(x)
     sizes = torch.bincount(songs)
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
-    order = order[sizes[order] <= max(1, rows // 10)]
+    order = order[sizes[order] <= max(3, rows // 10)]
     total = sizes[order].cumsum(0)
     if len(total) == 0 or int(total[-1]) < rows or rows >= len(x):
         raise ValueError(f"{rows} rows to test with are too many: there are {len(x)} rows of {len(sizes)} songs")

@@ -14,12 +14,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _check
-from tauleap._shapes import States
 from tauleap.evaluate.estimate import Estimate
 
 
-def row_hellinger(samples: States, reference: States) -> Float[Tensor, " batch"]:
-    """sqrt(1 - sum_v sqrt(p(v) q(v))) of each row, p and q how often the state v comes in it and in the reference.
+def row_hellinger(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
+    """sqrt(1 - sum_v sqrt(p(v) q(v))) of each row, p and q how often the state v comes in it and in its reference.
+
+    Both are int64 rows of states, (n, *shape).
 
     >>> row_hellinger(torch.tensor([[0, 0, 1, 1]]), torch.tensor([[1, 0, 1, 0]]))
     tensor([0.], dtype=torch.float64)
@@ -31,7 +32,7 @@ def row_hellinger(samples: States, reference: States) -> Float[Tensor, " batch"]
     return (((p.sqrt() - q.sqrt()) ** 2).sum(1) / 2).sqrt()
 
 
-def row_outliers(samples: States, reference: States) -> Float[Tensor, " batch"]:
+def row_outliers(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
     """The proportion of the sites of each row whose state is nowhere in its reference.
 
     >>> row_outliers(torch.tensor([[0, 5, 5, 1]]), torch.tensor([[0, 1, 1, 1]]))
@@ -57,8 +58,8 @@ class Completions:
     def of(values: Float[Tensor, "runs songs"]) -> Completions:
         """From one number for each completion of each song.
 
-        >>> Completions.of(torch.tensor([[0.1, 0.3], [0.3, 0.5]]))
-        Completions(mean=Estimate(value=0.3..., stderr=0.1..., n=2), spread=0.141..., runs=2)
+        >>> Completions.of(torch.tensor([[0.25, 0.75], [0.5, 1.0]]))
+        Completions(mean=Estimate(value=0.625, stderr=0.25, n=2), spread=0.176..., runs=2)
         """
         if values.ndim != 2 or values.numel() == 0:
             raise ValueError(f"values must be (runs, songs), one number a completion, got shape {tuple(values.shape)}")
@@ -67,7 +68,7 @@ class Completions:
         return Completions(Estimate.of_mean(exact.mean(0)), spread, len(exact))
 
 
-def _counts(samples: States, reference: States) -> tuple[Tensor, Tensor]:
+def _counts(samples: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     """How many sites of each row have each state, (batch, S) for both."""
     for name, x in (("samples", samples), ("reference", reference)):
         if not isinstance(x, Tensor) or x.dtype != torch.int64 or x.ndim < 2 or x.numel() == 0:

@@ -1,0 +1,90 @@
+"""Melodies that are played on, by the commands that a user types."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import PIL.Image
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import cli
+from tauleap.cli.demo_music import demo_music
+from tauleap.data.midi import Note, write_midi
+from tauleap.data.music import MusicForm
+from tauleap.data.opening import opening
+from tauleap.evaluate.rolls import draw_rolls
+from tauleap.recipes.music import absorbing_noise, quick_network
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An untrained one, of the shape that the package ships."""
+    torch.manual_seed(0)
+    denoiser = tl.denoise.NetworkDenoiser(quick_network())
+    form = MusicForm()
+    return tl.Model(absorbing_noise(), denoiser, shape=form.shape, form=form).save(
+        tmp_path_factory.mktemp("model") / "music"
+    )
+
+
+def test_the_opening_is_played_on(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    command = ["complete", str(model), "--variants", "2", "--steps", "3", "--out", str(out), "--json"]
+    assert cli.main(command) == 0
+    files = [Path(name) for name in json.loads(capsys.readouterr().out)["files"]]
+    assert [path.name for path in files] == [
+        *("completed-1-000000.mid", "completed-1-000000.wav", "completed-2-000000.mid", "completed-2-000000.wav"),
+        "rolls.png",
+    ]
+    first, second = (MusicForm().read(files[at]).x[0] for at in (0, 2))
+    assert torch.equal(first[:32], opening())
+    assert torch.equal(second[:32], opening())
+    assert not torch.equal(first, second)
+    with PIL.Image.open(files[-1]) as picture:
+        assert min(picture.size) > 100
+
+
+def test_a_file_is_played_on(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.mid").write_bytes(write_midi([Note(2 * i, 2 * i + 2, 60 + i % 5) for i in range(24)], 4, 120))
+    command = ["complete", str(model), str(tmp_path / "mine.mid"), "--steps", "3", "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 0
+    assert (tmp_path / "out" / "rolls.png").is_file()
+    played = MusicForm().read(tmp_path / "out" / "completed-000000.mid").x[0]
+    assert played[:48].tolist() == [60 + i // 2 % 5 for i in range(48)]
+
+
+def test_other_models_need_a_file(
+    run_of: Callable[[str], tuple[Path, Path]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    capsys.readouterr()
+    assert cli.main(["complete", str(run_of("text")[0]), "--out", "nowhere"]) == 2
+    assert "give a file to complete" in capsys.readouterr().err
+    assert not Path("nowhere").exists()
+    assert cli.main(["complete", str(run_of("text")[0]), "a.txt", "b.txt"]) == 2
+    assert "one file is completed at a time, got 2" in capsys.readouterr().err
+
+
+def test_the_demo(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    demo_music(tmp_path, seed=0, as_json=True, model=tl.load(model), steps=3)
+    told = json.loads(capsys.readouterr().out)
+    assert all(Path(name).is_file() for name in told["files"])
+    played, *_, filled, free = (torch.tensor(melody) for melody in told["melodies"])
+    assert torch.equal(played[:32], opening().long())
+    assert torch.equal(filled[:96], played[:96])
+    assert torch.equal(filled[160:], played[160:])
+    assert not torch.equal(filled, played)
+    assert not torch.equal(free[:32], played[:32])
+
+
+def test_rolls() -> None:
+    melodies = torch.tensor([[60, 60, 128, 62], [128, 128, 128, 128]])
+    figure = draw_rolls(melodies, ["one", "two"], given=torch.tensor([[True, True, False, False], [False] * 4]))
+    first, second = figure.axes
+    bars = [(bar.get_x(), bar.get_width(), bar.get_y() + bar.get_height() / 2) for bar in first.patches]
+    assert bars == [(0.0, 2.0, 60.0), (3.0, 1.0, 62.0)]
+    assert [line.get_xdata()[0] for line in first.lines if line.get_color() == "black"] == [2]
+    assert not second.patches
+    with pytest.raises(ValueError, match="every melody needs a title"):
+        draw_rolls(melodies, ["one"])

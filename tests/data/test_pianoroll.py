@@ -1,0 +1,127 @@
+"""Piano rolls of the Lakh pianoroll dataset, as pypianoroll writes them."""
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pypianoroll
+import pytest
+import torch
+
+from tauleap.data import open_data
+from tauleap.data.midi import Note
+from tauleap.data.music import REST, melodies
+from tauleap.data.pianoroll import read_pianoroll
+
+
+def tune(steps: int, seed: int) -> np.ndarray:
+    draw = np.random.default_rng(seed)
+    notes = draw.integers(50, 80, steps // 2)
+    notes[3::7] = REST
+    return notes.repeat(2)
+
+
+def roll(melody: np.ndarray, resolution: int) -> np.ndarray:
+    """(times, 128): velocity 90 where a pitch sounds, a quarter of ``resolution`` times for each step."""
+    frames = melody.repeat(resolution // 4)
+    out = np.zeros((len(frames), 128), dtype=np.uint8)
+    at = np.flatnonzero(frames != REST)
+    out[at, frames[at]] = 90
+    return out
+
+
+def saved(path: Path, *tracks: np.ndarray, resolution: int = 24, drums: bool = False) -> Path:
+    kinds = [pypianoroll.StandardTrack(pianoroll=track, is_drum=drums) for track in tracks]
+    pypianoroll.Multitrack(name="song", resolution=resolution, tracks=kinds).save(str(path))
+    return path
+
+
+@pytest.mark.parametrize("resolution", [4, 24])
+def test_melodies_come_out_as_they_went_in(resolution: int, tmp_path: Path) -> None:
+    melody = tune(256, 0)
+    chords = roll(melody, resolution).copy()
+    chords[:, 40] = 90
+    path = saved(tmp_path / "a.npz", roll(melody, resolution), chords, resolution=resolution)
+    (found,) = melodies(path)
+    assert found.tolist() == melody[: len(found)].tolist()
+    assert (melody[len(found) :] == REST).all()
+
+
+def test_notes_and_drums(tmp_path: Path) -> None:
+    melody = np.array([60, 60, REST, 60, 62, 62, 62, 62])
+    content = saved(tmp_path / "a.npz", roll(melody, 4), resolution=4).read_bytes()
+    assert read_pianoroll(content).parts == [[Note(0, 2, 60), Note(3, 4, 60), Note(4, 8, 62)]]
+    assert read_pianoroll(content).ticks_per_quarter == 4
+    content = saved(tmp_path / "b.npz", roll(melody, 4), resolution=4, drums=True).read_bytes()
+    assert read_pianoroll(content).parts == []
+
+
+def test_a_folder_of_rolls(tmp_path: Path) -> None:
+    folder = tmp_path / "lpd" / "A" / "B"
+    folder.mkdir(parents=True)
+    long = np.concatenate([tune(256, 1), tune(256, 2)])
+    long[-1] = long[0] = 70
+    saved(folder / "a.npz", roll(long, 24))
+    saved(folder / "again.npz", roll(long, 24))
+    (folder / "broken.npz").write_bytes((folder / "a.npz").read_bytes()[:300])
+    np.savez(folder / "other.npz", x=np.zeros(3))
+    opened = open_data(tmp_path / "lpd")
+    assert torch.equal(opened.dataset.x.long(), torch.from_numpy(long.reshape(2, 256)))
+    told = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 4 files" in told
+    assert "there already: 2 (again.npz)" in told
+    assert "it is no whole .npz" in told
+    assert "it has no info.json, so it is no piano roll: 1 (other.npz)" in told
+
+
+def changed(content: bytes, **arrays: object) -> bytes:
+    """The same file with other arrays, or another info.json."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(out, "w") as new:
+        for name in old.namelist():
+            key = name.removesuffix(".npy").removeprefix("pianoroll_0_csc_").replace(".", "_")
+            if key not in arrays:
+                new.writestr(name, old.read(name))
+            elif arrays[key] is not None:
+                data = io.BytesIO()
+                value = arrays[key]
+                if name.endswith(".npy"):
+                    np.save(data, np.asarray(value), allow_pickle=True)
+                new.writestr(name, data.getvalue() if name.endswith(".npy") else json.dumps(value))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"indices": [0, 10**6, 3]}, "entries outside"),
+        ({"indices": [0.5]}, "not a matrix of times"),
+        ({"indptr": [0, 1]}, "not a matrix of times"),
+        ({"shape": [8, 12]}, "not a matrix of times"),
+        ({"shape": None}, "track 0 has no shape"),
+        ({"data": np.array([{}], dtype=object)}, "[Oo]bject arrays cannot be loaded"),
+        ({"info_json": {"0": {}}}, "how many times a quarter note has"),
+        ({"info_json": [1]}, "how many times a quarter note has"),
+    ],
+)
+def test_damaged_rolls(arrays: dict[str, object], told: str, tmp_path: Path) -> None:
+    content = saved(tmp_path / "a.npz", roll(np.array([60, 61, 62, 63]), 4), resolution=4).read_bytes()
+    with pytest.raises(ValueError, match=told):
+        read_pianoroll(changed(content, **arrays))
+
+
+def test_bytes_changed_at_random_are_an_error_or_notes(tmp_path: Path) -> None:
+    content = saved(tmp_path / "a.npz", roll(tune(64, 3), 4), resolution=4).read_bytes()
+    draw = np.random.default_rng(0)
+    refused = 0
+    for _ in range(200):
+        damaged = bytearray(content)
+        for at in draw.integers(0, len(content), draw.integers(1, 5)):
+            damaged[at] = draw.integers(256)
+        try:
+            read_pianoroll(bytes(damaged))
+        except ValueError:
+            refused += 1
+    assert refused > 0
