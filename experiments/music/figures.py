@@ -1,0 +1,206 @@
+"""The figures of docs/experiments/music.md, from results and trained models.
+
+    python experiments/music/figures.py --data FILE
+
+A figure whose models or results are not there is left as it is. Melodies are also written as MIDI beside the figures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import songs
+import torch
+from evaluate import RESULTS, form_of
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from models import SHIPPED
+from rows import BUDGET, LEAPS, TABLE
+from songs import GIVEN
+from torch import Tensor
+
+import tauleap as tl
+from tauleap import _files
+from tauleap.data.midi import write_midi
+from tauleap.data.music import decode
+from tauleap.evaluate.plots import STYLE, save_png
+from tauleap.evaluate.rolls import draw_rolls
+from tauleap.sampling import sample, uniform_grid
+
+DOCS = Path(__file__).parents[2] / "docs"
+FIGURES, AUDIO = DOCS / "figures", DOCS / "audio"
+COLOURS = ("#6e016b", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d")
+TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
+SHOWN_SONGS, TRACED_SITES, TRACED_STEPS = 4, 8, 250
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and the strict masks")
+    parser.add_argument("--models", type=Path, default=Path("runs") / "music")
+    arguments = parser.parse_args()
+    test = songs.load(arguments.data).tested.long()
+    table, references = (json.loads((RESULTS / f"{name}.json").read_text()) for name in ("table", "references"))
+    training(table)
+    evaluations(table, references)
+    rejections(table)
+    completions(arguments.models / "pieces", test, table)
+    progress(arguments.models, test)
+    if (arguments.models / SHIPPED).is_dir():
+        uses(tl.load(arguments.models / SHIPPED), test)
+
+
+@contextmanager
+def panels(name: str, count: int, width: float = 4.2) -> Iterator[list[Axes]]:
+    with matplotlib.rc_context(STYLE | TICKS):
+        figure = Figure(figsize=(width * count, 3.2), layout="constrained")
+        yield list(figure.subplots(1, count, squeeze=False)[0])
+        print(f"written: {save_png(figure, FIGURES / f'{name}.png')}")
+
+
+def training(table: dict[str, Any]) -> None:
+    """bits/dim of the validation songs while training."""
+    curves = {name: found["curve"] for name, found in table["models"].items() if len(found["curve"]) > 1}
+    if not curves:
+        return
+    with panels("music_training", 1, 6.0) as (axes,):
+        for (name, curve), colour in zip(curves.items(), (*COLOURS, "#fec44f"), strict=False):
+            steps, bits, errors = zip(*curve, strict=True)
+            label = f"{name} (nothing given)" if name == SHIPPED else name
+            axes.errorbar(steps, bits, errors, label=label, color=colour, linewidth=1.3)
+        axes.set(xlabel="steps", ylabel="bits/dim, validation songs")
+        axes.legend(frameon=False, fontsize=8)
+
+
+def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
+    """Both numbers against evaluations, with the best that needs no model."""
+    series = {"uniform": "tau-leaping, uniform", "ancestral": "ancestral, uniform", "shipped": "ancestral, shipped"}
+    found = {
+        name: sorted(
+            (
+                (row["evaluations"], row["hellinger"], row["outliers"])
+                for key, row in table["rows"].items()
+                if key == name or (key.startswith(f"{name}-") and key.rpartition("-")[2].isdigit())
+            ),
+            key=lambda point: point[0],
+        )
+        for name in series
+    }
+    if not any(len(points) > 1 for points in found.values()):
+        return
+    with panels("music_evaluations", 2) as both:
+        for axes, number, at in zip(both, ("hellinger", "outliers"), (1, 2), strict=True):
+            for (name, points), colour in zip(found.items(), COLOURS, strict=False):
+                if points:
+                    axes.errorbar(
+                        [point[0] for point in points],
+                        [point[at]["value"] for point in points],
+                        [point[at]["stderr"] for point in points],
+                        label=series[name],
+                        color=colour,
+                        marker="o",
+                        markersize=3,
+                        linewidth=1.3,
+                    )
+            repeated = references["tested"]["rows"][0]
+            axes.axhline(repeated[number]["value"], color="0.6", linestyle="--", linewidth=0.8, label=repeated["name"])
+            axes.set(xscale="log", xlabel="evaluations of the network", ylabel=number)
+        both[0].legend(frameon=False, fontsize=8)
+
+
+def rejections(table: dict[str, Any]) -> None:
+    """The proportion of sites whose jumps are rejected, step by step."""
+    found = {name: table["rows"][name] for name in ("uniform", "birth-death", "correctors") if name in table["rows"]}
+    if not found:
+        return
+    with panels("music_rejected", 1, 6.0) as (axes,):
+        for (_, row), colour in zip(found.items(), COLOURS, strict=False):
+            axes.plot(row["times"], row["rejected"], label=row["label"], color=colour, linewidth=1.2)
+        axes.set(xlabel="t, from noise (1) to data (0)", ylabel="sites with a rejected jump", xlim=(1, 0))
+        axes.legend(frameon=False, fontsize=8)
+
+
+def completions(pieces: Path, test: Tensor, table: dict[str, Any]) -> None:
+    """Test songs as they are, and two completions of each by tau-leaping and by the shipped model."""
+    rows = [name for name in ("uniform", "shipped") if all((pieces / f"{name}-{run}.npz").exists() for run in (0, 1))]
+    if not rows:
+        return
+    shown, titles = [], []
+    for song in range(SHOWN_SONGS):
+        shown.append(test[song])
+        titles.append(f"test song {song + 1}, as it is")
+        for name in rows:
+            for run in (0, 1):
+                with np.load(pieces / f"{name}-{run}.npz", allow_pickle=False) as piece:
+                    shown.append(torch.from_numpy(piece["x"][song]).long())
+                titles.append(f"{TABLE[name].label}, {run + 1}")
+                if song < 2 and run == 0:
+                    keep(shown[-1], f"song{song + 1}-{name}")
+        if song < 2:
+            keep(test[song], f"song{song + 1}-truth")
+    given = torch.zeros(len(shown), test.shape[1], dtype=torch.bool)
+    given[:, :GIVEN] = True
+    figure = draw_rolls(torch.stack(shown), titles, given=given)
+    print(f"written: {save_png(figure, FIGURES / 'music_completions.png')}")
+
+
+def progress(models: Path, test: Tensor) -> None:
+    """Some sites on their way from noise to data, for both kinds of noise (the paper's last two figures)."""
+    names = {"uniform-ect": "uniform", "birth-death-ect": "birth/death"}
+    if not all((models / name).is_dir() for name in names):
+        return
+    with panels("music_progress", 2) as both:
+        for axes, (name, label) in zip(both, names.items(), strict=True):
+            model = tl.load(models / name)
+            grid = uniform_grid(TRACED_STEPS)
+            given = tl.Observed(torch.arange(test.shape[1]) < GIVEN, form_of(model).states(test[:1]))
+            drawn = sample(
+                model.reverse,
+                LEAPS,
+                (1, test.shape[1]),
+                grid=grid,
+                trace=grid.tolist(),
+                observed=given,
+                generator=torch.Generator().manual_seed(0),
+            )
+            if drawn.trace is None:
+                raise RuntimeError("there is no trace")
+            sites = torch.linspace(GIVEN, test.shape[1] - 1, TRACED_SITES).long()
+            for site, colour in zip(sites, (*COLOURS, "#fec44f", "#8c96c6", "#b30000"), strict=True):
+                axes.step(drawn.trace.times, drawn.trace.x[:, 0, site], color=colour, linewidth=1.0)
+            axes.set(title=label, xlabel="t", ylabel="state", xlim=(1, 0), ylim=(-2, 130))
+
+
+def uses(model: tl.Model, test: Tensor) -> None:
+    """One set of weights: playing on, filling a hole, playing between two ends, and from nothing."""
+    steps, song = test.shape[1], test[:1]
+    form = form_of(model)
+    masks = torch.zeros(4, steps, dtype=torch.bool)
+    masks[0, :GIVEN] = True
+    masks[1] = True
+    masks[1, 96:160] = False
+    masks[2, :GIVEN] = masks[2, -GIVEN:] = True
+    names = ["played on from two bars", "a hole of four bars filled in", "from two bars to two bars", "from nothing"]
+    done = model.complete(form.states(song).repeat(4, 1), masks, steps=BUDGET - 1, seed=0, states=True)
+    shown = torch.cat([song, form.pitches(done)])
+    given = torch.cat([torch.ones(1, steps, dtype=torch.bool), masks])
+    figure = draw_rolls(shown, ["a test song", *names], given=given)
+    print(f"written: {save_png(figure, FIGURES / 'music_uses.png')}")
+
+
+def keep(melody: Tensor, name: str) -> None:
+    """As a MIDI file of some hundred bytes."""
+    AUDIO.mkdir(exist_ok=True)
+    with _files.replacing(AUDIO / f"music-{name}.mid") as file:
+        file.write(write_midi(decode(melody.tolist()), 4, 120))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Writes docs/experiments/music.md from the results: python experiments/music/page.py"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from models import D3PM_STEPS, SHIPPED
+from rows import BUDGET, CURVES, TABLE
+
+DOCS = Path(__file__).parents[2] / "docs"
+RESULTS = Path(__file__).with_name("results")
+PAPER = {
+    "birth-death": (0.3928, 0.1316),
+    "uniform": (0.3765, 0.1106),
+    "correctors": (0.3762, 0.1091),
+    "d3pm": (0.3839, 0.1137),
+}
+FIGURES = {
+    "music_training": "bits/dim of the validation songs given their first two bars, while training.",
+    "music_evaluations": "Both numbers against evaluations of the network, with standard errors over songs.",
+    "music_rejected": "The proportion of sites whose jumps are rejected, step by step.",
+    "music_progress": "Some sites of one completion on their way from noise to data.",
+    "music_completions": "Test songs and completions of them. What is given is grey, up to the black line.",
+    "music_uses": "One set of weights, the shipped model: what is given is grey, between black lines.",
+}
+INTRODUCTION = """# Music: melodies played on
+
+Section 6.3 and Appendices C.4 and H.3 of the paper, on melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0): 256
+sixteenths of 129 states, the first 32 given. These are not the paper's own arrays, and the networks here are small and
+shortly trained, so compare the rows with each other and not with the paper's figures.
+
+Both numbers are taken for each of {songs} fixed test songs, over the 224 steps that were not given, and averaged: the
+Hellinger distance `sqrt(1 - sum sqrt(p q))` between the histograms of states (the rest is one) of completion and truth,
+and the proportion of steps whose state is nowhere in the truth. ± is the standard error over songs; the deviation
+between runs, which the paper writes, is in brackets where there are several. Lower is better.
+"""
+
+
+def main() -> None:
+    table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
+    references = json.loads((RESULTS / "references.json").read_text(encoding="utf-8"))
+    parts = [
+        INTRODUCTION.format(songs=table["songs"]),
+        "## What needs no model",
+        "",
+        *reference_table(references),
+        "",
+        "*`python experiments/music/references.py --data FILE`*",
+        "",
+        f"## Models, at {BUDGET} evaluations",
+        "",
+        *model_table(table),
+        "",
+        missing(table, list(TABLE)),
+        f"All but the shipped model have one network ({weights(table)} weights), the same songs, batches, seed (0) and "
+        f"scrambled states. D3PM is trained for {D3PM_STEPS} steps of the same noise. The corrector's row has as many "
+        "evaluations as the others, and so fewer steps.",
+        "",
+        *verdicts(table, references),
+        "*`python experiments/music/train.py MODEL --data FILE --steps N`, then `evaluate.py --data FILE`*",
+        "",
+        "## Evaluations",
+        "",
+        *curve_table(table),
+        "",
+        missing(table, list(CURVES)),
+        "*`python experiments/music/evaluate.py --data FILE --rows all`*",
+        "",
+        "## Training",
+        "",
+        *training_table(table),
+        "",
+        *figures(),
+        "*`python experiments/music/figures.py --data FILE`, `python experiments/music/page.py`*",
+        "",
+    ]
+    page = DOCS / "experiments" / "music.md"
+    page.write_text("\n".join(part for part in parts if part is not None), encoding="utf-8")
+    print(f"written: {page}")
+
+
+def value(found: dict[str, Any]) -> str:
+    spread = "" if found.get("spread") is None else f" ({found['spread']:.4f})"
+    return f"{found['value']:.4f} ± {found['stderr']:.4f}{spread}"
+
+
+def reference_table(references: dict[str, Any]) -> list[str]:
+    lines = [
+        f"| completion | Hellinger, all {references['all']['songs']} | outliers | "
+        f"Hellinger, the {references['tested']['songs']} | outliers |",
+        "| --- | ---: | ---: | ---: | ---: |",
+    ]
+    for every, tested in zip(references["all"]["rows"], references["tested"]["rows"], strict=True):
+        cells = [row[number]["value"] for row in (every, tested) for number in ("hellinger", "outliers")]
+        lines.append(f"| {every['name']} | " + " | ".join(f"{cell:.3f}" for cell in cells) + " |")
+    return lines
+
+
+def model_table(table: dict[str, Any]) -> list[str]:
+    lines = [
+        "| sampler and model | Hellinger | outliers | evaluations | runs | trained for | the paper's |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name in TABLE:
+        row = table["rows"].get(name)
+        if row is None:
+            continue
+        paper = " / ".join(f"{number:.4f}" for number in PAPER[name]) if name in PAPER else ""
+        steps = table["models"].get(row["model"], {}).get("steps")
+        lines.append(
+            f"| {row['label']} | {value(row['hellinger'])} | {value(row['outliers'])} | {row['evaluations']:.0f} | "
+            f"{row['runs']} | {steps} | {paper} |"
+        )
+    return lines
+
+
+def curve_table(table: dict[str, Any]) -> list[str]:
+    lines = ["| sampler and model | evaluations | Hellinger | outliers | runs |", "| --- | ---: | ---: | ---: | ---: |"]
+    for family in ("uniform", "ancestral", SHIPPED):
+        names = [name for name in (*CURVES, family) if name.rpartition("-")[0] == family or name == family]
+        found = [table["rows"][name] for name in names if name in table["rows"]]
+        for row in sorted(found, key=lambda row: row["evaluations"]):
+            lines.append(
+                f"| {row['label']} | {row['evaluations']:.0f} | {value(row['hellinger'])} | "
+                f"{value(row['outliers'])} | {row['runs']} |"
+            )
+    return lines
+
+
+def training_table(table: dict[str, Any]) -> list[str]:
+    lines = ["| model | weights | steps | bits/dim, test songs given two bars |", "| --- | ---: | ---: | ---: |"]
+    for name, found in table["models"].items():
+        bits, stderr, _ = found["bits"]
+        lines.append(f"| {name} | {found['weights']:,} | {found['steps']} | {bits:.3f} ± {stderr:.3f} |")
+    return lines
+
+
+def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
+    """The orderings of the paper, and the best model against what needs none."""
+    rows, lines = table["rows"], []
+    for better, worse, claim in (
+        ("uniform", "birth-death", "uniform better than birth/death"),
+        ("correctors", "uniform", "correctors no worse"),
+        ("uniform", "d3pm", "tau-leaping better than D3PM"),
+        ("uniform", "two-passes", "L_eCT no worse than L_CT"),
+    ):
+        if better in rows and worse in rows:
+            gaps = [
+                f"{number} {rows[worse][number]['value'] - rows[better][number]['value']:+.4f}"
+                for number in ("hellinger", "outliers")
+            ]
+            lines.append(f'- The paper\'s "{claim}": the second minus the first is {", ".join(gaps)}.')
+    if rows:
+        best = min(rows.values(), key=lambda row: row["hellinger"]["value"])
+        beaten = [
+            row["name"]
+            for row in references["tested"]["rows"]
+            if best["hellinger"]["value"] < row["hellinger"]["value"]
+            and best["outliers"]["value"] < row["outliers"]["value"]
+        ]
+        unbeaten = [row["name"] for row in references["tested"]["rows"] if row["name"] not in beaten]
+        lines.append(
+            f"- The least Hellinger distance, {best['hellinger']['value']:.4f} with outliers "
+            f"{best['outliers']['value']:.4f}, is that of {best['label']} at {best['evaluations']:.0f} evaluations. "
+            f"Better in both numbers than: {'; '.join(beaten) or 'none of the rows above'}. "
+            + (f"Not in both: {'; '.join(unbeaten)}." if unbeaten else "")
+        )
+    return [*lines, ""]
+
+
+def missing(table: dict[str, Any], names: list[str]) -> str:
+    absent = [name for name in names if name not in table["rows"]]
+    return f"Not measured yet: {', '.join(absent)}.\n" if absent else ""
+
+
+def weights(table: dict[str, Any]) -> str:
+    return ", ".join(sorted({f"{found['weights']:,}" for name, found in table["models"].items() if name != SHIPPED}))
+
+
+def figures() -> list[str]:
+    lines = []
+    for name, caption in FIGURES.items():
+        if (DOCS / "figures" / f"{name}.png").exists():
+            lines += [f"![{caption}](../figures/{name}.png)", "", f"*{caption}*", ""]
+    return lines
+
+
+if __name__ == "__main__":
+    main()
