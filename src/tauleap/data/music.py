@@ -26,6 +26,7 @@ from tauleap.data.midi import MidiFile, Note, read_midi, write_midi
 from tauleap.data.pianoroll import read_pianoroll
 from tauleap.data.skipped import Skipped
 from tauleap.data.sound import to_wav
+from tauleap.data.soundfont import installed_soundfont
 
 SUFFIXES = (".mid", ".midi")
 ROLLS = (".npz",)
@@ -96,14 +97,14 @@ class MusicForm(Form):
         return Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
-        """One MIDI file a row, and a WAV file for each of the first eight rows of all."""
+        """One MIDI file a row, and a WAV file for each of the first eight rows: a piano, if pretty_midi is installed."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
         for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):
             notes = decode(row)
             files = {".mid": write_midi(notes, _STEPS_A_QUARTER, _TEMPO)}
             if number < _HEARD:
-                files[".wav"] = to_wav(notes, 60 / _TEMPO / _STEPS_A_QUARTER, len(row))
+                files[".wav"] = to_wav(notes, 60 / _TEMPO / _STEPS_A_QUARTER, len(row), font=installed_soundfont())
             for suffix, content in files.items():
                 written.append(folder / f"{stem}-{number:06d}{suffix}")
                 with _files.replacing(written[-1]) as file:

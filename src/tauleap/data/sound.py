@@ -1,7 +1,4 @@
-"""Notes as sound: a few overtones that die away, as of a plucked string. Exact in pitch and time, nothing to install.
-
-symusic 0.5.9 with the soundfont of pretty_midi was tried: it plays most instruments out of tune and hangs on some.
-"""
+"""Notes as sound: a piano by a soundfont where there is one, and otherwise a few overtones that die away."""
 
 from __future__ import annotations
 
@@ -12,20 +9,26 @@ from collections.abc import Sequence
 import numpy as np
 
 from tauleap.data.midi import Note
+from tauleap.data.soundfont import SoundFont
 
 RATE = 22_050
 """Samples a second."""
 _OVERTONES = 6
 _FADE = 0.03  # seconds a note sounds on after its end
+_LET_GO = 1.0  # the same of a recording
+_LOUD = 0.8
 
 
-def to_wav(notes: Sequence[Note], seconds: float, total: int) -> bytes:
+def to_wav(notes: Sequence[Note], seconds: float, total: int, *, font: SoundFont | None = None) -> bytes:
     """A WAV file, 16 bits and mono, of notes in units of ``seconds``; it lasts ``total`` units and the last fade."""
-    sound = np.zeros(int((total * seconds + _FADE) * RATE) + 1)
+    sound = np.zeros(int((total * seconds + (_FADE if font is None else _LET_GO)) * RATE) + 1)
     for note in notes:
-        start = int(note.start * seconds * RATE)
-        length = min(int(((note.end - note.start) * seconds + _FADE) * RATE), len(sound) - start)
-        sound[start : start + length] += _tone(note.pitch, length)
+        start, length = int(note.start * seconds * RATE), int((note.end - note.start) * seconds * RATE)
+        tone = _tone(note.pitch, length + int(_FADE * RATE)) if font is None else font.play(note.pitch, length, RATE)
+        tone = tone[: len(sound) - start]
+        sound[start : start + len(tone)] += tone
+    if font is not None:  # recordings are soft, so that chords fit
+        sound *= _LOUD / max(float(np.abs(sound).max()), 1e-3)
     content = io.BytesIO()
     with wave.open(content, "wb") as file:
         file.setnchannels(1)
