@@ -97,7 +97,7 @@ class MusicForm(Form):
         return Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
-        """One MIDI file a row, and a WAV file for each of the first eight rows: a piano, if pretty_midi is installed."""
+        """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
         folder.mkdir(parents=True, exist_ok=True)
         written = []
         for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):

@@ -1,0 +1,57 @@
+"""The whole experiment, two processes at a time, from training to the page; killed and started again, it goes on.
+
+    nice -n 19 python experiments/music/all.py --data FILE --steps 4000 --shipped-steps 10000
+
+Training comes first, then the evaluation, the model of the package, figures and page. Each process has one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from models import NAMES, SHIPPED
+from rows import ROWS
+
+HERE = Path(__file__).parent
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and the strict masks")
+    parser.add_argument("--models", type=Path, default=Path("runs") / "music")
+    parser.add_argument("--steps", type=int, default=4000, help="of the models of the table")
+    parser.add_argument("--shipped-steps", type=int, default=10_000)
+    parser.add_argument("--completions", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=2)
+    arguments = parser.parse_args()
+    data, models = ["--data", str(arguments.data)], ["--models", str(arguments.models)]
+
+    def train(name: str) -> None:
+        steps = arguments.shipped_steps if name == SHIPPED else arguments.steps
+        run("train.py", name, *data, "--steps", str(steps), "--out", str(arguments.models / name))
+
+    def evaluate(names: list[str]) -> None:
+        run("evaluate.py", *data, *models, "--completions", str(arguments.completions), "--rows", *names)
+
+    with ThreadPoolExecutor(arguments.jobs) as pool:
+        list(pool.map(train, NAMES))
+        list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
+    run("references.py", *data)
+    evaluate(["shipped"])  # nothing is left to measure, but all of it is put together
+    run("ship.py", *data, *models)
+    run("figures.py", *data, *models)
+    run("page.py")
+
+
+def run(script: str, *arguments: str) -> None:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    subprocess.run([sys.executable, str(HERE / script), *arguments], env=environment, check=True)
+
+
+if __name__ == "__main__":
+    main()
