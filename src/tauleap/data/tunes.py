@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
+from rich.console import Console
+from rich.progress import track
 
 from tauleap import _files
 from tauleap.data.arrays import Dataset
@@ -58,9 +60,11 @@ def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, lis
     from music21 import converter, stream
 
     paths = [path for folder in FOLDERS for path in sorted((corpus / folder).glob("*.abc"))]
-    for path in paths[:most]:
+    told = "reading the tunes of music21, once"
+    for path in track(paths[:most], told, console=Console(stderr=True), transient=True):
         try:
-            parsed = converter.parse(path, forceSource=True, storePickle=False)
+            # Not by its path, since music21 leaves a file open that it cannot read, and keeps pickles of the others.
+            parsed = converter.parse(path.read_text(encoding="utf-8", errors="replace"), format="abc")
         except Exception:  # its errors have no common class, and one tune must not end the others
             yield path.stem, None
             continue
@@ -75,7 +79,7 @@ def _notes(score: Any) -> list[Note] | None:
         with suppress(Exception):  # where repeats are badly formed the tune is played once
             part = part.expandRepeats()
         notes = []
-        for element in part.stripTies().flatten().notes:
+        for element in part.flatten().notes:  # ties need no care, as equal neighbours are one note
             if element.duration.isGrace:
                 continue
             start, length = Fraction(element.offset), Fraction(element.quarterLength)
