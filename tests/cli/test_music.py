@@ -10,7 +10,7 @@ import torch
 
 import tauleap as tl
 from tauleap import cli
-from tauleap.cli.demo_music import demo_music
+from tauleap.cli.music_demo import play
 from tauleap.data.midi import Note, write_midi
 from tauleap.data.music import MusicForm
 from tauleap.data.opening import opening
@@ -67,7 +67,7 @@ def test_other_models_need_a_file(
 
 
 def test_the_demo(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    demo_music(tmp_path, seed=0, as_json=True, model=tl.load(model), steps=3)
+    play(tmp_path, steps=3, seed=0, as_json=True, model=tl.load(model))
     told = json.loads(capsys.readouterr().out)
     assert all(Path(name).is_file() for name in told["files"])
     played, *_, filled, free = (torch.tensor(melody) for melody in told["melodies"])

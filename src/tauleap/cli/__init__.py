@@ -16,6 +16,7 @@ from typing import Protocol
 from tauleap._version import __version__
 from tauleap.cli.complete import Complete
 from tauleap.cli.demo import Demo
+from tauleap.cli.demo_music import DemoMusic
 from tauleap.cli.evaluate import Evaluate
 from tauleap.cli.info import Info
 from tauleap.cli.sample import Sample
@@ -32,6 +33,7 @@ class Command(Protocol):
 
 COMMANDS: dict[str, type[Command]] = {
     "demo": Demo,
+    "demo-music": DemoMusic,
     "train": Train,
     "sample": Sample,
     "complete": Complete,
@@ -61,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else list(arguments)
     if given[:1] == ["sample"]:  # tyro has no short names of this kind
         given = ["--n" if word == "-n" else word for word in given]
+    if given[:2] == ["demo", "music"]:
+        given = ["demo-music", *given[2:]]
     if given == ["--version"]:
         print(f"tauleap {__version__}")
         return 0

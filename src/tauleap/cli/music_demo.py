@@ -1,0 +1,44 @@
+"""A melody is played on, a hole in it is filled, and one is played from nothing, by a model of the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from tauleap.cli.playing import begin_with_opening
+from tauleap.cli.runs import tell
+from tauleap.data.music import MusicForm
+from tauleap.evaluate.plots import save_png
+from tauleap.evaluate.rolls import draw_rolls
+from tauleap.pretrained import Model, load
+
+MODEL = "music-small"
+_VARIANTS = 3
+
+
+def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Model | None = None) -> None:
+    """Writes MIDI and WAV files and ``rolls.png`` into the folder ``out``, and prints the melodies."""
+    model = load(MODEL) if model is None else model
+    form = model.form
+    if not isinstance(form, MusicForm):
+        raise ValueError(f"{MODEL} is not a model of music")
+    data = begin_with_opening(form)
+    played = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
+    known = torch.zeros_like(played, dtype=torch.bool)
+    known[:, : int((~data.missing).sum()) if data.missing is not None else 0] = True
+    # The same weights fill a hole of four bars in what they have played, and play from nothing.
+    around = torch.ones(form.steps, dtype=torch.bool)
+    around[form.steps // 2 - 32 : form.steps // 2 + 32] = False
+    filled = model.complete(played[:1], around, steps=steps, seed=seed + 1, states=True)
+    free = model.sample(1, steps=steps, seed=seed, states=True)
+    x = torch.cat([played, filled, free])
+    given = torch.cat([known, around[None], torch.zeros(1, form.steps, dtype=torch.bool)])
+    names = [f"played on, variant {number + 1}" for number in range(_VARIANTS)]
+    names += ["variant 1 with a hole of four bars, filled in", "from nothing"]
+    files = form.write(x, out, stem="music")
+    picture = save_png(draw_rolls(form.pitches(x).long(), names, given=given), out / "rolls.png")
+    lines = [f"{name}:\n  {form.show(row[None], 1)}" for name, row in zip(names, x, strict=True)]
+    facts = {"files": [str(path) for path in (*files, picture)], "melodies": form.pitches(x).tolist()}
+    lines += [f"piano rolls: {picture}", f"MIDI and sound: {len(files)} files in {out}"]
+    tell(as_json, facts, lines)
