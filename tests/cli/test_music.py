@@ -82,9 +82,9 @@ def test_rolls() -> None:
     melodies = torch.tensor([[60, 60, 128, 62], [128, 128, 128, 128]])
     figure = draw_rolls(melodies, ["one", "two"], given=torch.tensor([[True, True, False, False], [False] * 4]))
     first, second = figure.axes
-    bars = [(bar.get_x(), bar.get_width(), bar.get_y() + bar.get_height() / 2) for bar in first.patches]
-    assert bars == [(0.0, 2.0, 60.0), (3.0, 1.0, 62.0)]
+    corners = [path.get_extents().bounds for path in first.collections[0].get_paths()]
+    assert [(x, width, y + height / 2) for x, y, width, height in corners] == [(0.0, 2.0, 60.0), (3.0, 1.0, 62.0)]
     assert [line.get_xdata()[0] for line in first.lines if line.get_color() == "black"] == [2]
-    assert not second.patches
+    assert not second.collections[0].get_paths()
     with pytest.raises(ValueError, match="every melody needs a title"):
         draw_rolls(melodies, ["one"])

@@ -22,10 +22,14 @@ _LOUD = 0.8
 def to_wav(notes: Sequence[Note], seconds: float, total: int, *, font: SoundFont | None = None) -> bytes:
     """A WAV file, 16 bits and mono, of notes in units of ``seconds``; it lasts ``total`` units and the last fade."""
     sound = np.zeros(int((total * seconds + (_FADE if font is None else _LET_GO)) * RATE) + 1)
+    tones: dict[tuple[int, int], np.ndarray] = {}  # a melody has few different notes
     for note in notes:
         start, length = int(note.start * seconds * RATE), int((note.end - note.start) * seconds * RATE)
-        tone = _tone(note.pitch, length + int(_FADE * RATE)) if font is None else font.play(note.pitch, length, RATE)
-        tone = tone[: len(sound) - start]
+        if (note.pitch, length) not in tones:
+            tones[note.pitch, length] = (
+                _tone(note.pitch, length + int(_FADE * RATE)) if font is None else font.play(note.pitch, length, RATE)
+            )
+        tone = tones[note.pitch, length][: len(sound) - start]
         sound[start : start + len(tone)] += tone
     if font is not None:  # recordings are soft, so that chords fit
         sound *= _LOUD / max(float(np.abs(sound).max()), 1e-3)

@@ -163,10 +163,11 @@ def installed_soundfont() -> SoundFont | None:
 
 
 def _covers(zone: _Zone, pitch: int, velocity: int) -> bool:
-    def inside(value: int, span: int | None) -> bool:
-        return span is None or span & 0xFF <= value <= span >> 8 & 0xFF
-
-    return inside(pitch, zone.get(_KEYS)) and inside(velocity, zone.get(_VELOCITIES))
+    for kind, value in ((_KEYS, pitch), (_VELOCITIES, velocity)):
+        span = zone.get(kind)
+        if span is not None and not span & 0xFF <= value <= span >> 8 & 0xFF:
+            return False
+    return True
 
 
 def _chunks(content: bytes) -> dict[str, bytes]:
