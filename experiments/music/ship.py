@@ -38,8 +38,8 @@ holes in one, and plays from nothing.
 - Recipe: `tauleap.recipes.music` as it is: the complete bound, Adam with 2e-3, batches of 16, averaged weights (0.998),
   {steps:,} steps, seed {seed}. In two of five cases the first two bars were given, otherwise nothing, scattered sites,
   spans or holes.
-- bits/dim of the {songs} test songs: {bits}; of {given_songs} of them given their first two bars: {given} (standard
-  errors; {times} times each, seed 0).
+- bits/dim of {songs} test songs: {bits}; given their first two bars: {given} (standard errors; {times} times each, seed
+  0).
 
 Completions of {tested} test songs from their first two bars, by ancestral steps. Both numbers are means over songs with
 standard errors; a run is one completion of every song.
@@ -64,7 +64,7 @@ def main() -> None:
     measured = {name: row for name, row in table["rows"].items() if row["mark"] == mark}
     if table["models"].get(SHIPPED, {}).get("mark") != mark or not measured:
         raise SystemExit("results/table.json is of other weights: run evaluate.py --rows shipped first")
-    test = songs.load(arguments.data).test.long()
+    test = songs.load(arguments.data).tested.long()
     alone = model.bits_per_dim(test, samples=TIMES, seed=0)
     bits = table["models"][SHIPPED]["bits"]
     model.about = {
@@ -100,7 +100,6 @@ def card(model: tl.Model, measured: dict, tested: int) -> str:
         seed=about["seed"],
         songs=bits["n"],
         bits=f"{bits['value']:.3f} ± {bits['stderr']:.3f}",
-        given_songs=given["n"],
         given=f"{given['value']:.3f} ± {given['stderr']:.3f}",
         times=TIMES,
         tested=tested,
