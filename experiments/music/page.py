@@ -73,6 +73,7 @@ def main() -> None:
         *training_table(table),
         "",
         *figures(),
+        *melodies(),
         "*`python experiments/music/figures.py --data FILE`, `python experiments/music/page.py`*",
         "",
     ]
@@ -185,6 +186,15 @@ def figures() -> list[str]:
         if (DOCS / "figures" / f"{name}.png").exists():
             lines += [f"![{caption}](../figures/{name}.png)", "", f"*{caption}*", ""]
     return lines
+
+
+def melodies() -> list[str]:
+    """Links to the MIDI files that figures.py has kept."""
+    found = sorted((DOCS / "audio").glob("music-*.mid"))
+    if not found:
+        return []
+    links = ", ".join(f"[{path.stem.removeprefix('music-')}](../audio/{path.name})" for path in found)
+    return [f"To listen to, as MIDI: {links}.", ""]
 
 
 if __name__ == "__main__":
