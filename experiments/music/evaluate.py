@@ -109,18 +109,19 @@ def mark_of(path: Path) -> str | None:
 
 
 def collect(pieces: Path, models: Path, test: Tensor) -> None:
-    """results/table.json from the pieces: rows whose runs are all of one model's weights."""
+    """results/table.json from the pieces that are of the models' weights as they are."""
     rows: dict[str, Any] = {}
+    described = describe(models, test)
     for name, row in ROWS.items():
-        found = [path for run in range(COMPLETIONS) if (path := pieces / f"{name}-{run}.npz").exists()]
-        if not found:
+        mark = described.get(row.model, {}).get("mark")
+        paths = [pieces / f"{name}-{run}.npz" for run in range(COMPLETIONS)]
+        held = [dict(np.load(path, allow_pickle=False)) for path in paths if mark and mark_of(path) == mark]
+        if not held:
             continue
-        held = [dict(np.load(path, allow_pickle=False)) for path in found]
-        held = [piece for piece in held if str(piece["mark"]) == str(held[0]["mark"])]
         rows[name] = {
             "label": row.label,
             "model": row.model,
-            "mark": str(held[0]["mark"]),
+            "mark": mark,
             "runs": len(held),
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
             "rejected": np.mean([piece["rejected"] for piece in held], axis=0).round(6).tolist(),
@@ -130,7 +131,7 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
             done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
             spread = done.spread if math.isfinite(done.spread) else None
             rows[name][number] = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread}
-    results = {"songs": len(test), "rows": rows, "models": describe(models, test)}
+    results = {"songs": len(test), "rows": rows, "models": described}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"written: {RESULTS / 'table.json'}")
