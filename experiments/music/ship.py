@@ -23,7 +23,7 @@ from tauleap.cli.runs import fingerprint
 NAME = "music-small"
 FOLDER = Path(__file__).parents[2] / "src" / "tauleap" / "pretrained" / "models" / NAME
 MOST_BYTES = 5_000_000
-TIMES = 8
+TIMES = 4
 
 CARD = """# {name}
 

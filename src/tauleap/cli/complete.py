@@ -13,7 +13,7 @@ class Complete:
     """Fill in what is not known: empty cells, the end of a text or a melody, transparent pixels, or any sites."""
 
     run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
+    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
     file: tuple[Path, ...]
     """What to complete, of the model's kind; without it a model of music plays the Ode to Joy on."""
     observed: str | None = None

@@ -14,7 +14,7 @@ class Evaluate:
     """Say how well a model knows data: bits/dim, an upper bound on -log2 p, lower is better."""
 
     run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
+    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
     data: Path
     """Data of the kind that the model was trained on, but not the same rows."""
     observed: str | None = None

@@ -18,7 +18,7 @@ class Info:
     """Say what a run or a model is: its data, process, network, steps, bits/dim and size."""
 
     run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
+    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
     json: bool = False
     """Print one object for scripts instead of text."""
 

@@ -15,7 +15,7 @@ class Sample:
     """Draw samples of a trained model, in the data's own form. The same command again goes on where it was stopped."""
 
     run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy."""
+    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
     n: int = 64
     """How many samples (also -n)."""
     steps: int = 200
