@@ -112,6 +112,9 @@ def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
             repeated = references["tested"]["rows"][0]
             axes.axhline(repeated[number]["value"], color="0.6", linestyle="--", linewidth=0.8, label=repeated["name"])
             axes.set(xscale="log", xlabel="evaluations of the network", ylabel=number)
+            ticks = sorted({round(point[0]) for points in found.values() for point in points})
+            axes.set_xticks(ticks, [str(tick) for tick in ticks])
+            axes.minorticks_off()
         both[0].legend(frameon=False, fontsize=8)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -78,8 +79,21 @@ def main() -> None:
         "",
     ]
     page = DOCS / "experiments" / "music.md"
-    page.write_text("\n".join(part for part in parts if part is not None), encoding="utf-8")
+    page.write_text("\n".join(wrapped(line) for part in parts for line in part.split("\n")), encoding="utf-8")
     print(f"written: {page}")
+
+
+def wrapped(line: str) -> str:
+    """Prose in lines of 120; tables and pictures as they are."""
+    if line.startswith(("|", "!", "*")):
+        return line
+    return textwrap.fill(
+        line,
+        120,
+        subsequent_indent="  " if line.startswith("- ") else "",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def value(found: dict[str, Any]) -> str:
