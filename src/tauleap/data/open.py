@@ -83,9 +83,7 @@ def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
     kinds = ((*music.SUFFIXES, *music.ROLLS), images.SUFFIXES)
     scores, pictures = (sum(endings[s] for s in suffixes) for suffixes in kinds)
     if scores and pictures:
-        raise ValueError(
-            f"{path} holds {scores} MIDI files or piano rolls and {pictures} pictures: give a folder of one kind"
-        )
+        raise ValueError(f"{path} holds {scores} MIDI files and {pictures} pictures: give a folder of one kind")
     if not scores and not pictures:
         few = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
         raise ValueError(f"{path} holds {few}; what can be read is {_KINDS}")
