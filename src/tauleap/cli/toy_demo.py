@@ -148,6 +148,8 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
         "      samples of this model; with `toy` in its place, of one that comes with the package",
         "  tauleap train YOUR_FILE",
         "      a table, a text, an array, a folder of MIDI files or of pictures",
+        "  tauleap demo music",
+        "      hear a melody played on, by a model that comes with the package",
         "  docs/samplers.md",
         "      how to choose between the samplers of the table",
     ]
