@@ -17,6 +17,7 @@ from typing import Literal
 
 import matplotlib
 import torch
+from _budget import grid_within
 from _page import FIGURES, table, write
 from matplotlib.figure import Figure
 from torch import Tensor
@@ -70,16 +71,6 @@ SAMPLERS: list[Sampler] = [
     Trapezoidal(),
     Extrapolated(),
 ]
-
-
-def grid_within(sampler: Sampler, grid: Callable[[int], Tensor], budget: int) -> Tensor:
-    """The finest grid that costs no more than the budget, the final step included."""
-    for steps in range(budget - 1, 0, -1):
-        times = grid(steps)
-        correctors = int((times[1:] < sampler.start).sum()) * sampler.steps if isinstance(sampler, WithCorrector) else 0
-        if steps * (2 if sampler.order == 2 else 1) + correctors + 1 <= budget:
-            return times
-    raise ValueError(f"{budget} evaluations are too few for {sampler}")
 
 
 def law_of(sampler: Sampler, times: Tensor) -> Tensor:

@@ -17,9 +17,10 @@ from tauleap.reverse import ReverseProcess
 HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parents[1] / "diagnostics")]
 
+from _budget import grid_within  # noqa: E402
 from _page import FIGURES, table, write  # noqa: E402
 
-__all__ = ["END", "FIGURES", "Kept", "reverse_of", "table", "write"]
+__all__ = ["END", "FIGURES", "Kept", "grid_within", "reverse_of", "table", "write"]
 END = 0.01
 
 

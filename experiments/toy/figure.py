@@ -14,7 +14,7 @@ import argparse
 import statistics
 
 import torch
-from _common import END, FIGURES, Kept, reverse_of, table, write
+from _common import END, FIGURES, Kept, grid_within, reverse_of, table, write
 
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import hellinger, hellinger_of_laws, pushed
@@ -40,18 +40,9 @@ CORRECTED = WithCorrector(TauLeaping(), steps=1, scale=0.5, start=0.2)
 DATA = tau_pmf()
 
 
-def steps_within(sampler: Sampler, budget: int) -> int:
-    """The finest uniform grid whose steps, correctors and final evaluation are no more than the budget."""
-    for steps in range(budget - 1, 0, -1):
-        below = int((uniform_grid(steps)[1:] < CORRECTED.start).sum()) if sampler is CORRECTED else 0
-        if steps * (2 if isinstance(sampler, Trapezoidal) else 1) + below + 1 <= budget:
-            return steps
-    raise ValueError(f"{budget} evaluations are too few for {sampler}")
-
-
 def pushed_distance(sampler: Sampler, model: str | None, budget: int) -> float:
     reverse = reverse_of(model)
-    grid = [1.0, END] if isinstance(sampler, Uniformization) else uniform_grid(steps_within(sampler, budget))
+    grid = [1.0, END] if isinstance(sampler, Uniformization) else grid_within(sampler, uniform_grid, budget)
     with torch.no_grad():
         law = pushed.generated(sampler, reverse, 2, grid, accuracy=pushed.COARSE)
     return hellinger_of_laws(law / law.sum(), DATA)

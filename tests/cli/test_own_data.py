@@ -299,12 +299,16 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize("word", ["train", "sample", "complete", "evaluate", "info"])
 def test_words_that_are_missing_or_too_many(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     for arguments in ([word], [word, "a", "b", "c", "d"], [word, "a", "--nonsense", "1"]):
-        try:
-            code = cli.main(arguments)
-        except SystemExit as leaving:  # by the reader of options; what a command itself refuses is returned
-            code = leaving.code
-        assert code == 2
+        if arguments[0] == "complete" and len(arguments) == 5:
+            continue  # its file may be left out, so it counts its words itself: the next test
+        with pytest.raises(SystemExit) as leaving:
+            cli.main(arguments)
+        assert leaving.value.code == 2
         assert capsys.readouterr().err
+
+
+def test_files_too_many_to_complete_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "one file is completed at a time, got 3: b, c, d" in refused(["complete", "a", "b", "c", "d"], capsys)
 
 
 def test_a_full_disk_is_a_failure(
