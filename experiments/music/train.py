@@ -4,7 +4,7 @@
     python experiments/music/train.py shipped --data FILE --steps 10000
 
 FILE is described in songs.py. Each model has a folder of its own, runs/music/MODEL if --out is not given; a run that
-was stopped, or a finished one with more --steps, goes on by the same command.
+was stopped goes on by the same command. The learning rate falls to the last of the --steps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=None)
     arguments = parser.parse_args()
     made = recipe(arguments.model, songs.load(arguments.data))
-    made = replace(made, settings=replace(made.settings, steps=arguments.steps, seed=arguments.seed))
+    numbers = {"steps": arguments.steps, "decay": arguments.steps, "seed": arguments.seed}
+    made = replace(made, settings=replace(made.settings, **numbers))
     out = arguments.out or Path("runs") / "music" / arguments.model
     result = train(made, Run(out, minutes=arguments.minutes, tensorboard=False, keep=2))
     print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
