@@ -1,0 +1,197 @@
+"""Images as discrete data (Section 6.2, Appendix H.2): every intensity is a state, and nearby ones are neighbours.
+
+The pieces of the experiment are functions: noise, objectives, networks and settings. :func:`images` puts them together,
+so that the published run on CIFAR-10 and one for a CPU are one recipe.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap.data import Dataset
+from tauleap.data.images import ImageForm
+from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
+from tauleap.network import UNet
+from tauleap.noise import Absorbing, Exponential, ForwardProcess, Gaussian, LogLinear
+from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
+from tauleap.pretrained import Model
+from tauleap.sampling import Sampler, TauLeaping, WithCorrector
+from tauleap.training import Batch, RandomMasks, Recipe, Settings
+
+LEVELS = 256
+DIRECT = 0.001
+"""Weight of direct supervision (Appendix D)."""
+
+
+def gaussian_noise() -> Gaussian:
+    """sigma_0 = 512, sigma_r = 6, beta(t) = 3 * 100^t log 100."""
+    return Gaussian(LEVELS, Exponential(3.0, 100.0), sigma_0=512.0, sigma_r=6.0)
+
+
+def absorbing_noise() -> Absorbing:
+    """Intensities are masked: the noise of the absorbing baseline."""
+    return Absorbing(LEVELS + 1, LogLinear())
+
+
+def one_pass() -> Objective:
+    """L_eCT + 0.001 L_ll, what the paper trains with."""
+    return PaperElbo(passes=1) + DIRECT * CrossEntropy()
+
+
+def discrete_time(steps: int) -> Objective:
+    """D3PM's hybrid loss: our noise cut at ``steps`` times, which is not quite the kernel that D3PM published."""
+    return DiscreteTimeElbo(steps) + DIRECT * CrossEntropy()
+
+
+def published_denoiser() -> Denoiser:
+    """The U-Net of Appendix H.2 for 3 x 32 x 32, 35.7 million weights, and the truncated logistic."""
+    return TruncatedLogistic(UNet(LEVELS, 3), LEVELS)
+
+
+def small_denoiser() -> Denoiser:
+    """The same for one channel and 28 x 28, 1.1 million weights; it is told which pixels are given."""
+    return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL), LEVELS)
+
+
+def small_masked_denoiser() -> Denoiser:
+    """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
+    states = LEVELS + 1
+    return NetworkDenoiser(UNet(states, 1, **_SMALL, outputs=states, output_kernel=1, masked=True).begin_smooth())
+
+
+_SMALL = {
+    "width": 32,
+    "multipliers": (1, 2, 2),
+    "depth": 1,
+    "attention_levels": (2,),
+    "dropout": 0.0,
+    "mark_observed": True,
+}
+
+
+def published_settings() -> Settings:
+    """Adam with 2e-4, batches of 128, two million steps."""
+    return Settings(
+        batch_size=128,
+        lr=2e-4,
+        warmup=5000,
+        ema=0.9999,
+        clip=1.0,
+        steps=2_000_000,
+        checkpoint_every=5000,
+        log_every=500,
+        validate_every=20_000,
+        validation_rows=256,
+        sample_every=20_000,
+        samples=16,
+    )
+
+
+def small_settings(steps: int = 6000) -> Settings:
+    """What one core does in an hour: small batches, large steps that fall to the end, half precision in the network."""
+    return Settings(
+        batch_size=32,
+        lr=1e-3,
+        warmup=200,
+        decay=steps,
+        ema=0.999,
+        clip=1.0,
+        precision="bf16-mixed",
+        steps=steps,
+        checkpoint_every=100,
+        log_every=50,
+        validate_every=1000,
+        validation_rows=128,
+    )
+
+
+def published_sampler(correctors: int = 0) -> Sampler:
+    """Tau-leaping, and with ``correctors`` of 1.5 of the step for t < 0.1 (Section 6.2, Appendix H.2).
+
+    tLDR-0 has a step of 0.001, ``uniform_grid(990)`` down to 0.01; tLDR-10 has one of 0.002.
+    """
+    leaps = TauLeaping("add")
+    return leaps if correctors == 0 else WithCorrector(leaps, steps=correctors, scale=1.5, start=0.1)
+
+
+def images(
+    data: Callable[[], tuple[Dataset, Dataset | None]],
+    *,
+    shape: tuple[int, int, int],
+    denoiser: Callable[[], Denoiser],
+    settings: Settings,
+    process: ForwardProcess | None = None,
+    objective: Objective | None = None,
+    prepare: Callable[[Batch, torch.Generator], Batch] | None = None,
+    masking: RandomMasks | None = None,
+    name: str = "images",
+) -> Recipe:
+    """Images (channels, height, width) of 256 levels, Gaussian noise and L_eCT where nothing else is said.
+
+    Args:
+        data: gives the images to train and to validate with.
+        shape: of one image.
+        denoiser: builds it, with its network.
+        settings: the numbers; :func:`published_settings` are the paper's.
+        process: :func:`gaussian_noise`, :func:`absorbing_noise` or any other.
+        objective: :func:`one_pass`, ``CompleteElbo()``, :func:`discrete_time`, ...
+        prepare: what becomes of a batch before it is noised, such as flips.
+        masking: which pixels are given while training, for a model that fills in.
+        name: for messages.
+    """
+    noise, form = process or gaussian_noise(), ImageForm(*shape)
+
+    def model() -> Model:
+        return Model(noise, denoiser(), shape=shape, form=form)
+
+    return Recipe(
+        name=name,
+        data=data,
+        model=model,
+        objective=objective or one_pass(),
+        settings=settings,
+        prepare=prepare,
+        masking=masking,
+        picture=sheet,
+    )
+
+
+def mnist(
+    data: Callable[[], tuple[Dataset, Dataset | None]],
+    *,
+    objective: Objective | None = None,
+    process: ForwardProcess | None = None,
+    denoiser: Callable[[], Denoiser] = small_denoiser,
+    settings: Settings | None = None,
+    name: str = "mnist",
+) -> Recipe:
+    """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
+
+    It is trained with the complete bound, and pixels are given in one of five cases, so that it also fills in.
+    """
+    return images(
+        data,
+        shape=(1, 28, 28),
+        denoiser=denoiser,
+        settings=settings or small_settings(),
+        process=process,
+        objective=objective or CompleteElbo(),
+        masking=RandomMasks(nothing=0.8, spans=0.7),
+        name=name,
+    )
+
+
+def sheet(x: Tensor) -> np.ndarray:
+    """Images (n, channels, height, width) side by side in a square, as bytes (height, width) or (height, width, 3)."""
+    count, channels, height, width = x.shape
+    side = math.ceil(count**0.5)
+    tiles = torch.zeros(side * side, channels, height + 1, width + 1, dtype=torch.uint8)
+    tiles[:count, :, :height, :width] = x.clamp(max=LEVELS - 1).to(torch.uint8)
+    picture = tiles.reshape(side, side, channels, height + 1, width + 1).permute(0, 3, 1, 4, 2)
+    picture = picture.reshape(side * (height + 1), side * (width + 1), channels)
+    return (picture[..., 0] if channels == 1 else picture).contiguous().numpy()
