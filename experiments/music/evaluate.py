@@ -33,7 +33,7 @@ from tauleap.evaluate import Completions, bits_per_dim, row_hellinger, row_outli
 from tauleap.sampling import sample
 
 RESULTS = Path(__file__).with_name("results")
-BATCH, TIMES = 32, 4
+BATCH, TIMES = 16, 4
 
 
 def main() -> None:

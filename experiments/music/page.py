@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from models import D3PM_STEPS, SHIPPED
-from rows import BUDGET, CURVES, TABLE
+from rows import BUDGET, CURVES, ROWS, TABLE
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = Path(__file__).with_name("results")
@@ -134,7 +134,7 @@ def model_table(table: dict[str, Any]) -> list[str]:
 def curve_table(table: dict[str, Any]) -> list[str]:
     lines = ["| sampler and model | evaluations | Hellinger | outliers | runs |", "| --- | ---: | ---: | ---: | ---: |"]
     for family in ("uniform", "ancestral", SHIPPED):
-        names = [name for name in (*CURVES, family) if name.rpartition("-")[0] == family or name == family]
+        names = [name for name in ROWS if name == family or name.removeprefix(f"{family}-").isdigit()]
         found = [table["rows"][name] for name in names if name in table["rows"]]
         for row in sorted(found, key=lambda row: row["evaluations"]):
             lines.append(
