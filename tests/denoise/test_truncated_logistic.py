@@ -72,3 +72,19 @@ def test_a_network_with_another_number_of_outputs_is_refused() -> None:
     denoiser = TruncatedLogistic(Fixed(torch.zeros(3)), 9)
     with pytest.raises(ValueError, match="two numbers a site"):
         denoiser(torch.zeros(1, 2, dtype=torch.int64), 0.5)
+
+
+def test_gradients_are_those_of_the_formula_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tauleap.denoise.truncated_logistic._AT_ONCE", 32)  # two sites at a time
+    generator = torch.Generator().manual_seed(0)
+    mean = (2 * torch.rand(3, 4, generator=generator, dtype=torch.float64) - 1).requires_grad_()
+    log_scale = (2 * torch.rand(3, 4, generator=generator, dtype=torch.float64) - 3).requires_grad_()
+    assert torch.autograd.gradcheck(lambda m, s: truncated_logistic_logits(m, s, 16), (mean, log_scale))
+
+
+def test_a_scale_below_the_least_has_no_gradient() -> None:
+    log_scale = torch.tensor([-25.0, -3.0], requires_grad=True)
+    truncated_logistic_logits(torch.zeros(2), log_scale, 9)[:, 0].sum().backward()
+    assert log_scale.grad is not None
+    assert log_scale.grad[0] == 0
+    assert log_scale.grad[1] != 0

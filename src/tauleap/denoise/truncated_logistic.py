@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from tauleap import _check
@@ -15,6 +18,7 @@ from tauleap.denoise.posterior import Posterior
 from tauleap.observed import Observed
 
 _SMALLEST_LOG_SCALE = -20.0  # far below the width of a cell: a narrower law has the same probabilities
+_AT_ONCE = 2**18  # entries
 
 
 class TruncatedLogistic(Denoiser):
@@ -50,12 +54,54 @@ def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int
 
     With a < b the ends of a cell in units of the scale, measured from the mean, ``sigmoid(b) - sigmoid(a)`` is
     ``sigmoid(b) sigmoid(-a) (1 - exp(a - b))``: no difference is left to cancel, and the last factor is the same for
-    every cell.
+    every cell. Since ``log sigmoid(-a) = log sigmoid(a) - a``, one sigmoid for each end is enough.
 
     >>> truncated_logistic_logits(torch.tensor([0.0]), torch.tensor([0.0]), 4).softmax(-1)
     tensor([[0.2350, 0.2650, 0.2650, 0.2350]])
     """
+    mean, log_scale = torch.broadcast_tensors(mean, log_scale)
+    logits = _Logits.apply(mean.reshape(-1), log_scale.reshape(-1), num_states)
+    return logits.view(*mean.shape, num_states)
+
+
+class _Logits(torch.autograd.Function):
+    """The logits (n, S) of n sites. Nothing of size S is kept for the gradient, and both ways go through the cache."""
+
+    @staticmethod
+    def forward(ctx: Any, mean: Tensor, log_scale: Tensor, num_states: int) -> Tensor:
+        ctx.save_for_backward(mean, log_scale)
+        out = mean.new_empty(len(mean), num_states)
+        for part in _parts(len(mean), num_states, mean.device):
+            distance, _ = _distances(mean[part], log_scale[part], num_states)
+            log_sigmoid = logsigmoid(distance)
+            torch.add(log_sigmoid[:, 1:], log_sigmoid[:, :-1], out=out[part]).sub_(distance[:, :-1])
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        mean, log_scale = ctx.saved_tensors
+        of_mean, of_log_scale = torch.empty_like(mean), torch.empty_like(log_scale)
+        for part in _parts(*gradient.shape, mean.device):
+            distance, inverse_scale = _distances(mean[part], log_scale[part], gradient.shape[1])
+            # A logit grows with the upper end b by sigmoid(-b), and falls with the lower end a by sigmoid(a).
+            sigmoid = torch.sigmoid(distance)
+            along = torch.addcmul(distance, distance, sigmoid, value=-1)[:, 1:]
+            along = torch.addcmul(along, distance[:, :-1], sigmoid[:, :-1], value=-1)
+            both = sigmoid[:, 1:] + sigmoid[:, :-1]
+            of_mean[part] = torch.linalg.vecdot(gradient[part], both.sub_(1)) * inverse_scale
+            of_log_scale[part] = -torch.linalg.vecdot(gradient[part], along)
+        return of_mean, of_log_scale.masked_fill_(log_scale < _SMALLEST_LOG_SCALE, 0.0), None
+
+
+def _distances(mean: Tensor, log_scale: Tensor, num_states: int) -> tuple[Tensor, Tensor]:
+    """The ends of all cells from the mean, in units of the scale, (n, S + 1); and one over the scale."""
     ends: Float[Tensor, " ends"] = torch.linspace(-1, 1, num_states + 1, dtype=mean.dtype, device=mean.device)
-    inverse_scale = torch.exp(-log_scale.clamp(min=_SMALLEST_LOG_SCALE))[..., None]
-    distance = (ends - mean[..., None]) * inverse_scale
-    return logsigmoid(distance[..., 1:]) + logsigmoid(-distance[..., :-1])
+    inverse_scale = torch.exp(-log_scale.clamp(min=_SMALLEST_LOG_SCALE))
+    return (ends - mean[:, None]).mul_(inverse_scale[:, None]), inverse_scale
+
+
+def _parts(sites: int, num_states: int, device: torch.device) -> list[slice]:
+    """Pieces of so many sites that what is made for them stays in a processor's cache; one piece elsewhere."""
+    size = max(1, _AT_ONCE // num_states) if device.type == "cpu" else max(1, sites)
+    return [slice(start, start + size) for start in range(0, sites, size)]
