@@ -79,11 +79,14 @@ class _Logits(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, Tensor, None]:
         mean, log_scale = ctx.saved_tensors
         of_mean, of_log_scale = torch.empty_like(mean), torch.empty_like(log_scale)
-        for part in _parts(*gradient.shape, mean.device):
-            distance, inverse_scale = _distances(mean[part], log_scale[part], gradient.shape[1])
+        sites, num_states = gradient.shape
+        for part in _parts(sites, num_states, mean.device):
+            distance, inverse_scale = _distances(mean[part], log_scale[part], num_states)
             # A logit grows with the upper end b by sigmoid(-b), and falls with the lower end a by sigmoid(a).
             sigmoid = torch.sigmoid(distance)
             along = torch.addcmul(distance, distance, sigmoid, value=-1)[:, 1:]
