@@ -66,15 +66,9 @@ class PaperElbo(Objective):
         dtype = torch.float64 if x.device.type != "mps" else torch.float32
         exits = process.exit_rate(x, draw.t, dtype=dtype).masked_fill(~draw.scored, 0.0)
         total = exits.reshape(len(x), -1).sum(-1)
-        elsewhere = along_batch(total, x.ndim) - exits
-        beta = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), x.ndim + 1)
-        leaving = _exit_rates(process).to(dtype).to(x.device)
-        jumping = beta * leaving + elsewhere[..., None]
-        known = draw.reversal("jumped").jumps().known(draw.x0, dtype)
-        if bool((leaving > 0).all()):
-            shares = known.div_(jumping).sum(-1)
-        else:
-            shares = torch.where(known > 0, known.div_(jumping), 0.0).sum(-1)
+        rates = _exit_rates(process).to(dtype).to(x.device)[None]
+        leaving = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), rates.ndim) * rates
+        shares = draw.reversal("jumped").jumps().known_among(draw.x0, leaving.expand(len(x), *rates.shape[1:]), total)
         norm = draw.sum(shares)
         return torch.where(draw.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
-from tauleap._shapes import PerState, States
+from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import along_batch
@@ -75,6 +77,19 @@ class DenseMixture(Mixture):
         inverse = inverse_at(self.over, self.x, torch.float64).gather(-1, x0[..., None])
         out = self.onward.rows(x0, torch.float64).mul_(inverse).mul_(self.into.columns(self.x, torch.float64))
         return out.mul_(self._scale(torch.float64, out.ndim)).to(dtype)
+
+    def known_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
+        sites, states = math.prod(self.x.shape[1:]), leaving.shape[-1]
+        if leaving.ndim > 2 or leaving.dtype != torch.float64 or sites < states // 2:
+            return super().known_among(x0, leaving, total)
+        # Of a site it depends on x and x0 alone: one product with matrices for a sample, in the place of its sites.
+        divisor = leaving[:, :, None] + (total[:, None] - leaving).clamp(min=0.0)[:, None, :]
+        into = self.into.matrix.to(leaving.device)
+        among = self.onward.matrix.to(leaving.device) @ torch.where(into > 0, into / divisor, 0.0)
+        among = among.mul_(inverse_table(self.over, torch.float64).mT.to(leaving.device))
+        rows = x0.reshape(len(x0), -1) * states + self.x.reshape(len(x0), -1)
+        out = among.flatten(1).gather(1, rows).reshape(x0.shape)
+        return out * self._scale(torch.float64, out.ndim)
 
     @property
     def per_sample(self) -> bool:

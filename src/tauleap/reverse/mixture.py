@@ -24,6 +24,7 @@ from torch.autograd.function import once_differentiable
 
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
+from tauleap.noise.kernel import along_batch
 
 
 class Comparison(NamedTuple):
@@ -70,6 +71,18 @@ class Mixture(ABC):
     @abstractmethod
     def known(self, x0: States, dtype: torch.dtype) -> PerState:
         """c(x0): h if x0 were known."""
+
+    def known_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
+        """``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, 0 where c is.
+
+        ``leaving`` is the rate at which a site jumps out of each state, (batch, S) or (batch, *shape, S), and ``total``
+        (batch,) that of all sites together where they are: the divisor is that rate once this site is at v.
+        """
+        known = self.known(x0, leaving.dtype)
+        leaving = leaving.reshape(len(leaving), *(1,) * (known.ndim - leaving.ndim), *leaving.shape[1:])
+        elsewhere = along_batch(total, known.ndim) - leaving.expand(known.shape).gather(-1, self.x[..., None])
+        divisor = leaving + elsewhere.clamp(min=0.0)
+        return torch.where(known > 0, known / divisor, 0.0).sum(-1)
 
     def divergence(self, x0: States, posterior: Posterior) -> PerSite:
         """sum_v h_v - c_v + c_v log(c_v / h_v)."""
