@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,10 @@ from tauleap.cli.runs import fingerprint
 from tauleap.data.music import MusicForm
 from tauleap.evaluate import Completions, bits_per_dim, row_hellinger, row_outliers
 from tauleap.sampling import sample
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _kept import curve_of, mark_of, read_piece, steps_of, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 BATCH, TIMES = 16, 4
@@ -63,9 +68,7 @@ def main() -> None:
                 return collect(pieces, arguments.models, test)
             started = time.process_time()
             piece = complete(ROWS[name], model, test, run)
-            piece["mark"] = np.array(marks[ROWS[name].model])
-            with path.open("wb") as file:
-                np.savez_compressed(file, **piece)
+            write_piece(path, piece, marks[ROWS[name].model])
             told = " ".join(f"{number} {piece[number].mean():.4f}" for number in ("hellinger", "outliers"))
             print(f"{name} {run}: {told}, {time.process_time() - started:.0f} s", flush=True)
     collect(pieces, arguments.models, test)
@@ -101,13 +104,6 @@ def form_of(model: tl.Model) -> MusicForm:
     return model.form if isinstance(model.form, MusicForm) else FORM
 
 
-def mark_of(path: Path) -> str | None:
-    if not path.exists():
-        return None
-    with np.load(path, allow_pickle=False) as piece:
-        return str(piece["mark"])
-
-
 def collect(pieces: Path, models: Path, test: Tensor) -> None:
     """results/table.json from the pieces that are of the models' weights as they are."""
     rows: dict[str, Any] = {}
@@ -115,7 +111,7 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
     for name, row in ROWS.items():
         mark = described.get(row.model, {}).get("mark")
         paths = [pieces / f"{name}-{run}.npz" for run in range(COMPLETIONS)]
-        held = [dict(np.load(path, allow_pickle=False)) for path in paths if mark and mark_of(path) == mark]
+        held = [read_piece(path) for path in paths if mark and mark_of(path) == mark]
         if not held:
             continue
         rows[name] = {
@@ -165,22 +161,6 @@ def describe(models: Path, test: Tensor) -> dict[str, Any]:
             }
         out[name] = known
     return out
-
-
-def steps_of(folder: Path) -> int | None:
-    """Of a run's newest checkpoint, from its name."""
-    name = (folder / "latest").resolve().name
-    return int(name.removeprefix("step-")) if name.startswith("step-") else None
-
-
-def curve_of(folder: Path) -> list[list[float]]:
-    """Steps and bits/dim of the validation songs, while it was trained."""
-    path = folder / "validation.csv"
-    if not path.exists():
-        return []
-    lines = [line.split(",") for line in path.read_text().splitlines()]
-    step, bits, stderr = (lines[0].index(name) for name in ("step", "bits_per_dim", "stderr"))
-    return [[int(line[step]), float(line[bits]), float(line[stderr])] for line in lines[1:]]
 
 
 if __name__ == "__main__":

@@ -1,0 +1,45 @@
+"""What trained models leave on disk, and pieces of an evaluation that know of which weights they are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tauleap import _files
+
+
+def write_piece(path: Path, piece: dict[str, np.ndarray], mark: str) -> None:
+    """Whole or not at all, with the ``mark`` of the weights."""
+    with _files.replacing(path) as file:
+        np.savez_compressed(file, **piece, mark=np.array(mark))
+
+
+def mark_of(path: Path) -> str | None:
+    """Of the weights that a piece was made with; None where there is no piece."""
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as piece:
+        return str(piece["mark"])
+
+
+def read_piece(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as piece:
+        return dict(piece)
+
+
+def steps_of(folder: Path) -> int | None:
+    """Of a run's newest checkpoint, from its name."""
+    name = (folder / "latest").resolve().name
+    return int(name.removeprefix("step-")) if name.startswith("step-") else None
+
+
+def curve_of(folder: Path) -> list[list[float]]:
+    """Steps and bits/dim of the validation rows, with standard errors, while it was trained."""
+    path = folder / "validation.csv"
+    if not path.exists():
+        return []
+    lines = [line.split(",") for line in path.read_text().splitlines()]
+    step, bits, stderr = (lines[0].index(name) for name in ("step", "bits_per_dim", "stderr"))
+    return [[int(line[step]), float(line[bits]), float(line[stderr])] for line in lines[1:]]

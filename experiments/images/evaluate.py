@@ -1,0 +1,186 @@
+"""Draws samples, row by row, and measures them.
+
+    python experiments/images/evaluate.py --data FILE                       every row, 500 samples each
+    python experiments/images/evaluate.py --data FILE --rows tldr-0-64 --samples 100 --minutes 10
+
+A piece is 100 samples of a row. Pieces that are there already, of the same weights, are not made again, so the same
+command goes on where it was stopped; the first piece of every row comes before the second of any. What there is so far
+is written to results/table.json. Models and the classifier are in runs/images, or where --models says; pieces are kept
+in its folder ``pieces``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import classifier
+import numpy as np
+import pictures
+import torch
+from models import MODELS
+from rows import ROWS, Row
+from torch import Tensor
+
+import tauleap as tl
+from tauleap.cli.runs import fingerprint
+from tauleap.evaluate import Estimate, bits_per_dim, frechet_distance
+from tauleap.evaluate._mode import evaluating
+from tauleap.sampling import sample
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _kept import curve_of, mark_of, read_piece, steps_of, write_piece
+
+RESULTS = Path(__file__).with_name("results")
+PIECE, BATCH, SAMPLES = 100, 20, 500
+TESTED, TIMES = 256, 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--models", type=Path, default=Path("runs") / "images")
+    parser.add_argument("--rows", nargs="+", choices=[*ROWS, "all"], default=["all"], metavar="ROW")
+    parser.add_argument("--samples", type=int, default=SAMPLES)
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
+    arguments = parser.parse_args()
+    began = time.monotonic()
+    chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
+    models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name).is_dir()}
+    marks = {name: fingerprint(model)[:16] for name, model in models.items()}
+    pieces = arguments.models / "pieces"
+    pieces.mkdir(exist_ok=True)
+    for number in range(-(-arguments.samples // PIECE)):
+        for name in chosen:
+            model, path = models.get(ROWS[name].model), pieces / f"{name}-{number}.npz"
+            if model is None or mark_of(path) == marks[ROWS[name].model]:
+                continue
+            if time.monotonic() - began > 60 * arguments.minutes:
+                print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
+                return collect(arguments.models, pieces, arguments.data)
+            started = time.process_time()
+            write_piece(path, draw(ROWS[name], model, number), marks[ROWS[name].model])
+            print(f"{name} {number}: {time.process_time() - started:.0f} s", flush=True)
+    collect(arguments.models, pieces, arguments.data)
+
+
+def opened(folder: Path) -> tl.Model:
+    """A model whose network, and nothing else, computes in half precision, as it did in training."""
+    model = tl.load(folder)
+    network: Any = model.denoiser.network
+    network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
+    return model
+
+
+def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
+    """The samples of one piece, whose seed is its number, and how the sampler fared."""
+    assert model.shape is not None
+    with evaluating(model.reverse):
+        drawn = sample(
+            model.reverse,
+            row.sampler,
+            (PIECE, *model.shape),
+            grid=row.grid,
+            final=row.final,
+            batch_size=BATCH,
+            generator=torch.Generator().manual_seed(number),
+        )
+    return {
+        "x": drawn.x0.to(torch.uint8).numpy(),
+        "evaluations": np.array(drawn.info.evaluations),
+        "seconds": np.array(drawn.info.seconds),
+        "jumped": drawn.info.jumped.numpy(),
+        "clamped": drawn.info.clamped.numpy(),
+        "times": row.grid[1:].numpy(),
+    }
+
+
+def collect(models: Path, pieces: Path, data: Path) -> None:
+    """results/table.json from the pieces that are of the models' weights as they are."""
+    test = pictures.load(data).test.x
+    eye = classifier.load(models)
+    real = eye.see(test)
+    described = describe(models, test)
+    rows: dict[str, Any] = {}
+    for name, row in ROWS.items():
+        mark = described.get(row.model, {}).get("mark")
+        held = [read_piece(path) for path in kept(pieces, name) if mark and mark_of(path) == mark]
+        if not held:
+            continue
+        seen = eye.see(torch.from_numpy(np.concatenate([piece["x"] for piece in held])))
+        rows[name] = {
+            "label": row.label,
+            "model": row.model,
+            "mark": mark,
+            "samples": len(seen.probs),
+            "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
+            "frechet": numbers(frechet_distance(seen.features, real.features)),
+            "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
+            "jumped": np.mean([piece["jumped"] for piece in held], axis=0).round(6).tolist(),
+            "clamped": np.mean([piece["clamped"] for piece in held], axis=0).round(6).tolist(),
+            "times": held[0]["times"].round(6).tolist(),
+        }
+    results = {"rows": rows, "models": described, "real": of_real(real, eye)}
+    RESULTS.mkdir(exist_ok=True)
+    (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    print(f"written: {RESULTS / 'table.json'}")
+
+
+def kept(pieces: Path, name: str) -> list[Path]:
+    return [path for number in range(1000) if (path := pieces / f"{name}-{number}.npz").exists()]
+
+
+def numbers(estimate: Estimate[float]) -> dict[str, float]:
+    return {"value": estimate.value, "stderr": estimate.stderr}
+
+
+def of_real(real: classifier.Seen, eye: classifier.Classifier) -> dict[str, Any]:
+    """What test images themselves get: 500 of them against the others, and how many are recognised."""
+    order = torch.randperm(len(real.probs), generator=torch.Generator().manual_seed(0))
+    some, others = real.features[order[:SAMPLES]], real.features[order[SAMPLES:]]
+    return {
+        "images": len(real.probs),
+        "samples": SAMPLES,
+        "frechet": numbers(frechet_distance(some, others)),
+        "recognised": numbers(Estimate.of_mean(real.recognised.double())),
+    }
+
+
+def describe(models: Path, test: Tensor) -> dict[str, Any]:
+    """Of each model: how far it was trained, and bits/dim of test images."""
+    path = RESULTS / "table.json"
+    before = json.loads(path.read_text())["models"] if path.exists() else {}
+    out = {}
+    for name in MODELS:
+        if not (models / name).is_dir():
+            continue
+        model = tl.load(models / name)
+        mark, known = fingerprint(model)[:16], before.get(name, {})
+        if known.get("mark") != mark:
+            bits = bits_per_dim(
+                model.reverse,
+                test[:TESTED].long(),
+                samples=TIMES,
+                batch_size=32,
+                generator=torch.Generator().manual_seed(0),
+            )
+            known = {
+                "label": MODELS[name].label,
+                "mark": mark,
+                "steps": steps_of(models / name),
+                "weights": sum(p.numel() for p in model.denoiser.parameters()),
+                "bits": {"value": bits.value, "stderr": bits.stderr, "images": bits.n, "times": TIMES},
+                "curve": curve_of(models / name),
+            }
+        out[name] = known
+    return out
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,226 @@
+"""The figures of docs/experiments/images.md, from results, pieces and trained models.
+
+    python experiments/images/figures.py --data FILE
+
+A figure whose models or results are not there is left as it is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pictures
+import torch
+from evaluate import RESULTS, kept, opened
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from PIL import Image
+from rows import BUDGETS, KINDS
+from torch import Tensor
+
+import tauleap as tl
+from tauleap import _files
+from tauleap.evaluate._mode import evaluating
+from tauleap.evaluate.plots import STYLE, save_png
+from tauleap.recipes.images import sheet
+from tauleap.sampling import TauLeaping, hold, sample, uniform_grid
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _kept import read_piece
+
+FIGURES = Path(__file__).parents[2] / "docs" / "figures"
+COLOURS = ("#6e016b", "#8c96c6", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d", "#fec44f")
+TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
+SEED, STEPS, TRACED_SITES = 0, 255, 12
+HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH = 0.4, 1000, 100, 0.001
+COMPLETIONS, GIVEN_PICTURES = 5, 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--models", type=Path, default=Path("runs") / "images")
+    arguments = parser.parse_args()
+    table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
+    training(table)
+    distances(table)
+    per_step(table)
+    grids(arguments.models / "pieces")
+    if not (arguments.models / "gaussian").is_dir():
+        return
+    model, test = opened(arguments.models / "gaussian"), pictures.load(arguments.data).test.x.long()
+    with evaluating(model.reverse):
+        way_down(model)
+        held(model, test)
+        completions(model, test)
+
+
+@contextmanager
+def panels(name: str, count: int, width: float = 4.2) -> Iterator[list[Axes]]:
+    with matplotlib.rc_context(STYLE | TICKS):
+        figure = Figure(figsize=(width * count, 3.2), layout="constrained")
+        yield list(figure.subplots(1, count, squeeze=False)[0])
+        print(f"written: {save_png(figure, FIGURES / f'{name}.png')}")
+
+
+def save(name: str, picture: np.ndarray, scale: int = 2) -> None:
+    """Pixels as they are, ``scale`` times as large."""
+    path = FIGURES / f"{name}.png"
+    with _files.replacing(path) as file:
+        Image.fromarray(picture.repeat(scale, 0).repeat(scale, 1)).save(file, format="PNG", optimize=True)
+    print(f"written: {path}")
+
+
+def rows_of(pictures: Tensor) -> np.ndarray:
+    """Images (rows, columns, 1, 28, 28) as one picture, a line between them."""
+    rows, columns, _, height, width = pictures.shape
+    tiles = torch.full((rows, columns, height + 2, width + 2), 96, dtype=torch.uint8)
+    tiles[:, :, 1:-1, 1:-1] = pictures[:, :, 0].to(torch.uint8)
+    return tiles.permute(0, 2, 1, 3).reshape(rows * (height + 2), columns * (width + 2)).numpy()
+
+
+def training(table: dict[str, Any]) -> None:
+    """bits/dim of the validation images while training."""
+    curves = {name: found for name, found in table["models"].items() if len(found["curve"]) > 1}
+    if not curves:
+        return
+    with panels("images_training", 1, 6.0) as (axes,):
+        for found, colour in zip(curves.values(), COLOURS, strict=False):
+            steps, bits, errors = zip(*found["curve"], strict=True)
+            axes.errorbar(steps, bits, errors, label=found["label"], color=colour, linewidth=1.3)
+        axes.set(xlabel="steps", ylabel="bits/dim, validation images")
+        axes.legend(frameon=False, fontsize=8)
+
+
+def distances(table: dict[str, Any]) -> None:
+    """The Frechet distance, and the share of recognised pictures, against evaluations (Figure 4, right)."""
+    found = {
+        kind.label: [row for budget in BUDGETS if (row := table["rows"].get(f"{name}-{budget}")) is not None]
+        for name, kind in KINDS.items()
+    }
+    if not any(found.values()):
+        return
+    with panels("images_evaluations", 2) as both:
+        for axes, number in zip(both, ("frechet", "recognised"), strict=True):
+            for (label, points), colour in zip(found.items(), COLOURS, strict=True):
+                if points:
+                    axes.errorbar(
+                        [point["evaluations"] for point in points],
+                        [point[number]["value"] for point in points],
+                        [point[number]["stderr"] for point in points],
+                        label=label,
+                        color=colour,
+                        marker="o",
+                        markersize=3,
+                        linewidth=1.3,
+                    )
+            axes.axhline(
+                table["real"][number]["value"], color="0.6", linestyle="--", linewidth=0.8, label="test images"
+            )
+            axes.set(xscale="log", xlabel="evaluations of the network")
+            axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
+            axes.minorticks_off()
+        both[0].set(ylabel="Frechet distance on 64 features", yscale="log")
+        both[1].set(ylabel="recognised by the classifier")
+        both[1].legend(frameon=False, fontsize=7)
+
+
+def per_step(table: dict[str, Any]) -> None:
+    """The proportion of sites that jump in a step, and that end outside and are clamped."""
+    row = table["rows"].get(f"tldr-0-{BUDGETS[-1]}")
+    if row is None:
+        return
+    with panels("images_steps", 2) as both:
+        for axes, number in zip(both, ("jumped", "clamped"), strict=True):
+            axes.plot(row["times"], row[number], color=COLOURS[0], linewidth=1.2)
+            axes.set(xlabel="t, from noise (1) to data (0)", ylabel=f"sites {number}", xlim=(1, 0))
+
+
+def grids(pieces: Path) -> None:
+    """64 samples of tau-leaping, of ancestral steps and of both baselines, at the largest budget."""
+    shown = ("tldr-0", "ancestral", "d3pm-gaussian", "d3pm-absorbing")
+    found = [path for name in shown for path in kept(pieces, f"{name}-{BUDGETS[-1]}")[:1]]
+    if not found:
+        return
+    sheets = [sheet(torch.from_numpy(read_piece(path)["x"][:64])) for path in found]
+    gap = np.full((sheets[0].shape[0], 8), 255, dtype=np.uint8)
+    save("images_samples", np.concatenate([part for each in sheets for part in (each, gap)][:-1], axis=1), scale=1)
+
+
+def way_down(model: tl.Model) -> None:
+    """Sixteen samples on their way from noise to data: a film, and some of their sites."""
+    grid = uniform_grid(STEPS)
+    drawn = sample(
+        model.reverse,
+        TauLeaping(),
+        (16, *(model.shape or ())),
+        grid=grid,
+        trace=grid[::5].tolist(),
+        generator=torch.Generator().manual_seed(SEED),
+    )
+    if drawn.trace is None:
+        raise RuntimeError("there is no trace")
+    with panels("images_progress", 1, 6.0) as (axes,):
+        sites = torch.randperm(28 * 28, generator=torch.Generator().manual_seed(SEED))[:TRACED_SITES]
+        paths = drawn.trace.x[:, 0].flatten(1)[:, sites]
+        axes.plot(drawn.trace.times, paths, linewidth=0.9)
+        axes.set(xlabel="t, from noise (1) to data (0)", ylabel="intensity", xlim=(1, 0))
+    frames = [
+        Image.fromarray(np.concatenate([sheet(x), sheet(guess)], axis=1).repeat(2, 0).repeat(2, 1))
+        for x, guess in zip(drawn.trace.x, drawn.trace.guess, strict=True)
+    ]
+    end = np.concatenate([sheet(drawn.x0), sheet(drawn.x0)], axis=1).repeat(2, 0).repeat(2, 1)
+    frames = [frame.quantize(32) for frame in (*frames, Image.fromarray(end))]
+    path = FIGURES / "images_sampling.gif"
+    with _files.replacing(path) as file:
+        times = [800, *[80] * (len(frames) - 2), 1600]
+        frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
+    print(f"written: {path}")
+
+
+def held(model: tl.Model, test: Tensor) -> None:
+    """A thousand correctors with the time held, and below each state the denoiser's guess (Appendix F.2)."""
+    generator = torch.Generator().manual_seed(SEED)
+    x = model.process.noise(test[:4], HELD_AT, generator=generator)
+    states, guesses = [], []
+    for at in range(0, HELD_STEPS + 1, HELD_EVERY):
+        if at:
+            x, _ = hold(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
+        states.append(x)
+        with torch.no_grad():
+            guesses.append(model.reverse.posterior(x, HELD_AT).mode)
+    rows = [
+        row for number in range(2) for kind in (states, guesses) for row in [torch.stack([x[number] for x in kind])]
+    ]
+    save("images_correctors", rows_of(torch.stack(rows)))
+
+
+def completions(model: tl.Model, test: Tensor) -> None:
+    """Half of a picture given, several completions of it."""
+    given = torch.zeros(1, 28, 28, dtype=torch.bool)
+    given[:, :14] = True
+    known = test[:GIVEN_PICTURES]
+    done = model.complete(
+        known.repeat_interleave(COMPLETIONS, 0),
+        given.expand(GIVEN_PICTURES * COMPLETIONS, *given.shape),
+        steps=STEPS,
+        sampler=TauLeaping(),
+        seed=SEED,
+        states=True,
+    )
+    seen = torch.where(given, known, 96)
+    rows = torch.cat([known[:, None], seen[:, None], done.reshape(GIVEN_PICTURES, COMPLETIONS, 1, 28, 28)], dim=1)
+    save("images_completions", rows_of(rows))
+
+
+if __name__ == "__main__":
+    main()
