@@ -120,6 +120,7 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
             "mark": mark,
             "runs": len(held),
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
+            "different": float(np.mean([different(piece["x"]) for piece in held])),
             "rejected": np.mean([piece["rejected"] for piece in held], axis=0).round(6).tolist(),
             "times": held[0]["times"].round(6).tolist(),
         }
@@ -127,10 +128,15 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
             done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
             spread = done.spread if math.isfinite(done.spread) else None
             rows[name][number] = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread}
-    results = {"songs": len(test), "rows": rows, "models": described}
+    results = {"songs": len(test), "different": different(test.numpy()), "rows": rows, "models": described}
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(f"written: {RESULTS / 'table.json'}")
+
+
+def different(x: np.ndarray) -> float:
+    """How many different states the songs have after the given bars, on average."""
+    return float(np.mean([len(np.unique(song[GIVEN:])) for song in x]))
 
 
 def describe(models: Path, test: Tensor) -> dict[str, Any]:

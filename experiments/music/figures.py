@@ -2,12 +2,14 @@
 
     python experiments/music/figures.py --data FILE
 
-A figure whose models or results are not there is left as it is. Melodies are also written as MIDI beside the figures.
+A figure whose models or results are not there is left as it is. Some melodies are also written as MIDI and MP3, for
+which the extra ``experiments`` is needed: pip install 'tauleap[experiments]'.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +19,7 @@ from typing import Any
 import matplotlib
 import numpy as np
 import songs
+import soundfile
 import torch
 from evaluate import RESULTS, form_of
 from matplotlib.axes import Axes
@@ -30,6 +33,8 @@ import tauleap as tl
 from tauleap import _files
 from tauleap.data.midi import write_midi
 from tauleap.data.music import decode
+from tauleap.data.sound import to_wav
+from tauleap.data.soundfont import installed_soundfont
 from tauleap.evaluate.plots import STYLE, save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.sampling import sample, uniform_grid
@@ -39,6 +44,8 @@ FIGURES, AUDIO = DOCS / "figures", DOCS / "audio"
 COLOURS = ("#6e016b", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d")
 TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
 SHOWN_SONGS, TRACED_SITES, TRACED_STEPS = 4, 8, 250
+SIXTEENTH = 60 / 120 / 4
+"""Seconds, at 120 beats a minute."""
 
 
 def main() -> None:
@@ -205,10 +212,14 @@ def uses(model: tl.Model, test: Tensor) -> None:
 
 
 def keep(melody: Tensor, name: str) -> None:
-    """As a MIDI file of some hundred bytes."""
+    """As a MIDI file of some hundred bytes, and as sound of some hundred thousand."""
     AUDIO.mkdir(exist_ok=True)
+    notes = decode(melody.tolist())
     with _files.replacing(AUDIO / f"music-{name}.mid") as file:
-        file.write(write_midi(decode(melody.tolist()), 4, 120))
+        file.write(write_midi(notes, 4, 120))
+    wave, rate = soundfile.read(io.BytesIO(to_wav(notes, SIXTEENTH, len(melody), font=installed_soundfont())))
+    with _files.replacing(AUDIO / f"music-{name}.mp3") as file:
+        soundfile.write(file, wave, rate, format="MP3", subtype="MPEG_LAYER_III", compression_level=0.8)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-import textwrap
+import sys
 from pathlib import Path
 from typing import Any
 
 from models import D3PM_STEPS, SHIPPED
 from rows import BUDGET, CURVES, ROWS, TABLE
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _prose import wrapped
 
 DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = Path(__file__).with_name("results")
@@ -57,7 +61,8 @@ def main() -> None:
         missing(table, list(TABLE)),
         f"All but the shipped model have one network ({weights(table)} weights), the same songs, batches, seed (0) and "
         f"scrambled states. D3PM is trained for {D3PM_STEPS} steps of the same noise. The corrector's row has as many "
-        "evaluations as the others, and so fewer steps.",
+        "evaluations as the others, and so fewer steps. Different states are those that a completion has, on average; "
+        f"the truth has {table['different']:.1f}.",
         "",
         *verdicts(table, references),
         "*`python experiments/music/train.py MODEL --data FILE --steps N`, then `evaluate.py --data FILE`*",
@@ -83,19 +88,6 @@ def main() -> None:
     print(f"written: {page}")
 
 
-def wrapped(line: str) -> str:
-    """Prose in lines of 120; tables and pictures as they are."""
-    if line.startswith(("|", "!", "*")):
-        return line
-    return textwrap.fill(
-        line,
-        120,
-        subsequent_indent="  " if line.startswith("- ") else "",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
 def value(found: dict[str, Any]) -> str:
     spread = "" if found.get("spread") is None else f" ({found['spread']:.4f})"
     return f"{found['value']:.4f} ± {found['stderr']:.4f}{spread}"
@@ -115,8 +107,8 @@ def reference_table(references: dict[str, Any]) -> list[str]:
 
 def model_table(table: dict[str, Any]) -> list[str]:
     lines = [
-        "| sampler and model | Hellinger | outliers | evaluations | runs | trained for | the paper's |",
-        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| sampler and model | Hellinger | outliers | different states | evaluations | runs | steps | the paper's |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in TABLE:
         row = table["rows"].get(name)
@@ -125,21 +117,24 @@ def model_table(table: dict[str, Any]) -> list[str]:
         paper = " / ".join(f"{number:.4f}" for number in PAPER[name]) if name in PAPER else ""
         steps = table["models"].get(row["model"], {}).get("steps")
         lines.append(
-            f"| {row['label']} | {value(row['hellinger'])} | {value(row['outliers'])} | {row['evaluations']:.0f} | "
-            f"{row['runs']} | {steps} | {paper} |"
+            f"| {row['label']} | {value(row['hellinger'])} | {value(row['outliers'])} | {row['different']:.1f} | "
+            f"{row['evaluations']:.0f} | {row['runs']} | {steps} | {paper} |"
         )
     return lines
 
 
 def curve_table(table: dict[str, Any]) -> list[str]:
-    lines = ["| sampler and model | evaluations | Hellinger | outliers | runs |", "| --- | ---: | ---: | ---: | ---: |"]
+    lines = [
+        "| sampler and model | evaluations | Hellinger | outliers | different states | runs |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for family in ("uniform", "ancestral", SHIPPED):
         names = [name for name in ROWS if name == family or name.removeprefix(f"{family}-").isdigit()]
         found = [table["rows"][name] for name in names if name in table["rows"]]
         for row in sorted(found, key=lambda row: row["evaluations"]):
             lines.append(
                 f"| {row['label']} | {row['evaluations']:.0f} | {value(row['hellinger'])} | "
-                f"{value(row['outliers'])} | {row['runs']} |"
+                f"{value(row['outliers'])} | {row['different']:.1f} | {row['runs']} |"
             )
     return lines
 
@@ -167,6 +162,13 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
                 for number in ("hellinger", "outliers")
             ]
             lines.append(f'- The paper\'s "{claim}": the second minus the first is {", ".join(gaps)}.')
+    if "uniform" in rows and "ancestral-64" in rows:
+        full, quarter = rows["uniform"], rows["ancestral-64"]
+        lines.append(
+            f"- A quarter of the evaluations: ancestral steps with {quarter['evaluations']:.0f} have "
+            f"{quarter['hellinger']['value']:.4f} / {quarter['outliers']['value']:.4f}, tau-leaping with "
+            f"{full['evaluations']:.0f} has {full['hellinger']['value']:.4f} / {full['outliers']['value']:.4f}."
+        )
     if rows:
         best = min(rows.values(), key=lambda row: row["hellinger"]["value"])
         beaten = [
@@ -203,12 +205,13 @@ def figures() -> list[str]:
 
 
 def melodies() -> list[str]:
-    """Links to the MIDI files that figures.py has kept."""
-    found = sorted((DOCS / "audio").glob("music-*.mid"))
-    if not found:
-        return []
-    links = ", ".join(f"[{path.stem.removeprefix('music-')}](../audio/{path.name})" for path in found)
-    return [f"To listen to, as MIDI: {links}.", ""]
+    """Links to the melodies that figures.py has kept."""
+    found = sorted((DOCS / "audio").glob("music-*.mp3"))
+    lines = ["To listen to, with the notes as MIDI:", ""]
+    for path in found:
+        name = path.stem.removeprefix("music-").replace("-", ", ", 1)
+        lines.append(f"- {name}: [MP3](../audio/{path.name}), [MIDI](../audio/{path.with_suffix('.mid').name})")
+    return [*lines, ""] if found else []
 
 
 if __name__ == "__main__":
