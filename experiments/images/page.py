@@ -97,7 +97,7 @@ def percent(found: dict[str, float]) -> str:
 
 def sampler_table(rows: dict[str, Any]) -> list[str]:
     lines = [
-        "| sampler and model | evaluations | samples | Frechet distance | recognised | the paper's IS / FID, CIFAR-10 |",
+        "| sampler and model | evaluations | samples | Frechet distance | recognised | the paper's IS / FID |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in KINDS:
