@@ -30,7 +30,7 @@ from torch import Tensor
 import tauleap as tl
 from tauleap.cli.runs import fingerprint
 from tauleap.data.music import MusicForm
-from tauleap.evaluate import Completions, bits_per_dim, row_hellinger, row_outliers
+from tauleap.evaluate import Completions, Estimate, bits_per_dim, row_hellinger, row_outliers
 from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -124,6 +124,8 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
             "rejected": np.mean([piece["rejected"] for piece in held], axis=0).round(6).tolist(),
             "times": held[0]["times"].round(6).tolist(),
         }
+        if len(held) == COMPLETIONS:
+            rows[name]["pooled"] = pooled([torch.from_numpy(piece["x"]).long() for piece in held], test)
         for number in ("hellinger", "outliers"):
             done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
             spread = done.spread if math.isfinite(done.spread) else None
@@ -137,6 +139,13 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
 def different(x: np.ndarray) -> float:
     """How many different states the songs have after the given bars, on average."""
     return float(np.mean([len(np.unique(song[GIVEN:])) for song in x]))
+
+
+def pooled(runs: list[Tensor], test: Tensor) -> dict[str, float]:
+    """The Hellinger distance of all completions of a song together: what it would be if they were one."""
+    truth = test[:, GIVEN:].repeat(1, len(runs))
+    found = Estimate.of_mean(row_hellinger(torch.cat([x[:, GIVEN:] for x in runs], dim=1), truth))
+    return {"value": found.value, "stderr": found.stderr}
 
 
 def describe(models: Path, test: Tensor) -> dict[str, Any]:
