@@ -190,10 +190,10 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
 
 def hedging(table: dict[str, Any]) -> list[str]:
     """Why a better sampler may have a larger distance."""
-    found = [(name, row) for name, row in table["rows"].items() if "pooled" in row and name in TABLE]
+    found = [row for name, row in table["rows"].items() if "pooled" in row and name in TABLE]
     if not found:
         return []
-    name, row = min(found, key=lambda item: item[1]["hellinger"]["value"])
+    row = min(found, key=lambda row: row["hellinger"]["value"])
     return [
         "The distance of one histogram from another rewards completions that do not commit themselves. Two draws from "
         "one law are further from each other than a draw is from the law itself, so that a completion which mixes all "

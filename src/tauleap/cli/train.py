@@ -11,15 +11,19 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tauleap.cli.runs import at_least, seeded, tell
 
-RECIPES = ("toy", "toy-paper", "digits", "music")
+if TYPE_CHECKING:
+    from tauleap.training import Recipe
+
+RECIPES = ("toy", "toy-paper", "digits", "music", "mnist", "cifar10")
+_WITH_DATA = ("mnist", "cifar10")
 # What only a recipe has: for other data it is chosen to suit.
 _OF_RECIPES = (
     *("batch_size", "lr", "checkpoint_every", "precision", "devices", "nodes", "strategy", "accumulate", "compile"),
-    "keep",
+    *("keep", "data", "download"),
 )
 _OF_DATA = ("length", "coding", "drop", "array", "ordinal", "size")
 
@@ -34,7 +38,11 @@ class Train:
     """
 
     what: str
-    """A file or a folder; or the recipe toy, toy-paper, digits or music."""
+    """A file or a folder; or the recipe toy, toy-paper, digits, music, mnist or cifar10."""
+    data: Path | None = None
+    """Of the recipe mnist: a folder of idx files, or an .npz. Of cifar10: the binary archive, its folder, or an .npz."""
+    download: bool = False
+    """For cifar10: get the archive from its authors' site (170 MB), once."""
     out: Path | None = None
     """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
     steps: int | None = None
@@ -134,10 +142,9 @@ class Train:
     def _run_recipe(self) -> None:
         from rich.console import Console
 
-        from tauleap import recipes
         from tauleap.training import NonFiniteError, Run, train
 
-        recipe = getattr(recipes, self.what.replace("-", "_"))()
+        recipe = self._recipe()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
@@ -166,6 +173,21 @@ class Train:
         tell(self.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
         if result.stopped.startswith("SIG"):
             raise SystemExit(128 + signal.Signals[result.stopped])
+
+    def _recipe(self) -> Recipe:
+        from tauleap import recipes
+
+        make = getattr(recipes, self.what.replace("-", "_"))
+        if self.download and self.what != "cifar10":
+            raise ValueError("--download is for the recipe cifar10")
+        if self.what not in _WITH_DATA:
+            if self.data is not None:
+                raise ValueError(f"--data is for the recipes {' and '.join(_WITH_DATA)}; {self.what} has its own")
+            return make()
+        if self.data is None and not self.download:
+            download = " or --download" if self.what == "cifar10" else ""
+            raise ValueError(f"the recipe {self.what} needs its images: write --data PATH{download}")
+        return make(self.data, download=True) if self.download else make(self.data)
 
 
 def _same_command() -> str:

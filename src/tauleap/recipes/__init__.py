@@ -1,7 +1,8 @@
 """Experiments, one file each: a function that returns a frozen :class:`tauleap.training.Recipe`."""
 
 from tauleap.recipes.digits import digits
+from tauleap.recipes.images import cifar10, mnist
 from tauleap.recipes.music import music
 from tauleap.recipes.toy import toy, toy_paper
 
-__all__ = ["digits", "music", "toy", "toy_paper"]
+__all__ = ["cifar10", "digits", "mnist", "music", "toy", "toy_paper"]
