@@ -1,0 +1,236 @@
+"""FID and Inception Score, by torch-fidelity.
+
+Papers compare these numbers to the decimals, and each detail of the Inception network and of the resizing changes them,
+so they are not written anew here: torch-fidelity reproduces the original programs. It is an extra, because it needs
+torchvision: ``pip install 'tauleap[fid]'``. With torch of a CPU-only build torchvision must be of such a build too.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from tauleap import _check
+from tauleap.evaluate._mode import evaluating
+from tauleap.evaluate.pictures import pictures
+
+_INCEPTION = "inception-v3-compat"
+_PUBLISHED = 50_000
+_GIVEN_NAME = "tauleap-given"
+_given: ContextVar[Any] = ContextVar("the extractor that was given")
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """What :func:`fid_and_is` finds; ``isc_std`` is the spread over the splits, as papers give it.
+
+    >>> print(Fidelity(3.14159, 9.46, 0.11, n=1000, n_reference=None, extractor="inception-v3-compat"))
+    FID 3.142, IS 9.460 +- 0.110 (n = 1,000; published figures use 50,000 samples)
+    """
+
+    fid: float
+    isc_mean: float
+    isc_std: float
+    n: int | None
+    """How many samples; None where torch-fidelity has its own by name."""
+    n_reference: int | None
+    extractor: str
+
+    @property
+    def comparable(self) -> bool:
+        """Whether it may stand beside published figures: the Inception network, and 50,000 samples."""
+        return self.extractor == _INCEPTION and self.n == _PUBLISHED
+
+    def __str__(self) -> str:
+        told = [] if self.n is None else [f"n = {self.n:,}"]
+        if self.extractor != _INCEPTION:
+            told.append(f"features of {self.extractor}: not to be compared with published figures")
+        elif self.n is not None and self.n != _PUBLISHED:
+            told.append(f"published figures use {_PUBLISHED:,} samples")
+        return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(told) or 'n unknown'})"
+
+
+def fid_and_is(
+    samples: Any,
+    reference: Any,
+    *,
+    extractor: str | nn.Module = _INCEPTION,
+    weights: str | os.PathLike[str] | None = None,
+    fid_layer: str | None = None,
+    isc_layer: str | None = None,
+    splits: int = 10,
+    batch_size: int = 64,
+    device: torch.device | str | None = None,
+    datasets: str | os.PathLike[str] | None = None,
+    download: bool = True,
+    cache: str | os.PathLike[str] | None = None,
+    progress: bool = False,
+) -> Fidelity:
+    """FID between ``samples`` and ``reference``, and the Inception Score of ``samples``.
+
+    Both numbers depend on how many samples there are: FID falls with n and IS rises, so that figures of different n do
+    not compare. Published ones use 50,000 samples and, for CIFAR-10, its 50,000 training pictures as the reference::
+
+        tauleap sample runs/cifar10 -n 50000 --format npy --out drawn
+        fid_and_is("drawn", "cifar10-train")
+
+    Args:
+        samples: what :func:`tauleap.evaluate.pictures.pictures` reads (a folder of PNGs, a .npy file, an array or a
+            tensor (n, C, H, W) of shades 0..255), or the name of a dataset that torch-fidelity knows. Grey pictures are
+            repeated to three channels.
+        reference: the same.
+        extractor: the network: a name that torch-fidelity knows, or an object of its class ``FeatureExtractorBase``,
+            which runs where its weights are. With any other than the Inception network of the default the numbers are
+            for your own comparisons only.
+        weights: a file with the weights of a named extractor; torch-fidelity downloads them if absent.
+        fid_layer: which of the extractor's features FID is taken of; its own choice if absent.
+        isc_layer: which of them are the logits of the Inception Score; its own choice if absent.
+        splits: the Inception Score is the mean over so many parts of the samples.
+        batch_size: pictures at a time.
+        device: where a named extractor runs; an accelerator of CUDA if there is one.
+        datasets: folder of the datasets that are known by name.
+        download: whether those may be downloaded.
+        cache: folder where torch-fidelity keeps features of datasets that it knows by name. It reads them as pickles:
+            give one that only you can write to, and another one for other weights.
+        progress: says on the standard error what is being done.
+
+    Raises:
+        ImportError: torch-fidelity is not installed.
+    """
+    first, n = _input(samples, "samples")
+    second, n_reference = _input(reference, "reference")
+    _check.integer("splits", splits, least=1)
+    _check.integer("batch_size", batch_size, least=1)
+    for name, number, least in (("samples", n, max(2, splits)), ("reference", n_reference, 2)):
+        if number is not None and number < least:
+            raise ValueError(f"{name} must be at least {least} pictures, got {number}")
+    fidelity = _torch_fidelity()
+    options: dict[str, Any] = {
+        "feature_extractor": extractor,
+        "feature_extractor_weights_path": None if weights is None else str(_harmless(weights)),
+        "cuda": torch.cuda.is_available() if device is None else torch.device(device).type == "cuda",
+    }
+    if not isinstance(extractor, str):
+        if not isinstance(extractor, fidelity.FeatureExtractorBase):
+            raise TypeError(
+                f"extractor must be a name or an object of torch_fidelity.FeatureExtractorBase, got "
+                f"{type(extractor).__name__}"
+            )
+        if cache is not None or weights is not None or device is not None:
+            raise ValueError("cache, weights and device are for extractors that are given by name")
+        place = next((p.device for p in extractor.parameters()), torch.device("cpu"))
+        options |= {"feature_extractor": _adapter(fidelity), "cuda": place.type == "cuda"}
+    with _giving(extractor):
+        found = fidelity.calculate_metrics(
+            input1=first,
+            input2=second,
+            fid=True,
+            isc=True,
+            feature_layer_fid=fid_layer,
+            feature_layer_isc=isc_layer,
+            isc_splits=splits,
+            batch_size=batch_size,
+            datasets_root=None if datasets is None else str(datasets),
+            datasets_download=download,
+            cache=cache is not None,
+            cache_root=None if cache is None else str(cache),
+            save_cpu_ram=True,  # read in this process: pictures are small, and others would each hold the arrays
+            verbose=progress,
+            **options,
+        )
+    return Fidelity(
+        fid=found[fidelity.KEY_METRIC_FID],
+        isc_mean=found[fidelity.KEY_METRIC_ISC_MEAN],
+        isc_std=found[fidelity.KEY_METRIC_ISC_STD],
+        n=n,
+        n_reference=n_reference,
+        extractor=extractor if isinstance(extractor, str) else str(cast(Any, extractor).get_name()),
+    )
+
+
+def _input(source: Any, name: str) -> tuple[Any, int | None]:
+    """What torch-fidelity takes, and how many pictures that is."""
+    if isinstance(source, str) and not Path(source).exists() and Path(source).name == source and "." not in source:
+        return source, None  # if torch-fidelity does not know this name either, it lists those that it knows
+    found = pictures(source, name=name)
+    return found, len(found)  # pyright: ignore[reportArgumentType] (both kinds have a length)
+
+
+def _harmless(weights: str | os.PathLike[str]) -> Path:
+    """The file, if it holds tensors and nothing that runs: torch-fidelity would load any pickle."""
+    if not Path(weights).is_file():
+        raise FileNotFoundError(f"there is no file of weights {weights}")
+    try:
+        torch.load(weights, map_location="meta", weights_only=True)
+    except Exception as error:  # a damaged pickle fails in many ways
+        raise ValueError(f"{weights} does not hold weights of a network and nothing else: {error}") from error
+    return Path(weights)
+
+
+def _torch_fidelity() -> ModuleType:
+    try:
+        import torch_fidelity  # pyright: ignore[reportMissingImports] (an extra)
+    except ImportError as error:
+        raise ImportError("FID and Inception Score need torch-fidelity: pip install 'tauleap[fid]'") from error
+    except RuntimeError as error:
+        # What torchvision says when it was built for another torch.
+        raise ImportError(
+            f"torchvision does not fit this torch ({torch.__version__}): install the build that does ({error})"
+        ) from error
+    return torch_fidelity
+
+
+@contextmanager
+def _giving(extractor: str | nn.Module) -> Iterator[None]:
+    """Has the adapter find ``extractor``, in the mode of evaluation."""
+    if isinstance(extractor, str):
+        yield
+        return
+    token = _given.set(extractor)
+    try:
+        with evaluating(extractor):
+            yield
+    finally:
+        _given.reset(token)
+
+
+@functools.cache
+def _adapter(fidelity: ModuleType) -> str:
+    """torch-fidelity takes classes by name, once and for all; this one stands for the object given at each call."""
+    base: Any = fidelity.FeatureExtractorBase
+
+    class Given(base):
+        def __init__(self, name: str, features_list: list[str], **_: Any) -> None:
+            super().__init__(name, features_list)
+            # In a tuple it is no part of this module: what is done to this one (gradients, mode) is not done to it.
+            self.held = (_given.get(),)
+
+        @staticmethod
+        def get_provided_features_list() -> tuple[str, ...]:
+            return tuple(_given.get().get_requested_features_list())
+
+        @staticmethod
+        def get_default_feature_layer_for_metric(metric: str) -> str:
+            return _given.get().get_default_feature_layer_for_metric(metric)
+
+        @staticmethod
+        def can_be_compiled() -> bool:
+            return False
+
+        def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+            extractor = self.held[0]
+            features = extractor.convert_features_tuple_to_dict(extractor(x))
+            return tuple(features[name] for name in self.features_list)
+
+    fidelity.register_feature_extractor(_GIVEN_NAME, Given)
+    return _GIVEN_NAME

@@ -1,0 +1,126 @@
+"""Mean and covariance of features that come in batches: n x F numbers are seen, F x F are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+
+
+class Moments:
+    """Number, mean and covariance of feature vectors, in float64, whatever the batches were.
+
+    Sums of squares are taken about the mean of each batch and joined by
+
+        S = S_a + S_b + (m_a - m_b)(m_a - m_b)^T n_a n_b / (n_a + n_b),
+
+    so that nothing cancels however far the features are from 0. 50,000 vectors of 2048 features are 800 MB in float64;
+    their moments are 34 MB.
+
+    >>> moments = Moments(1)
+    >>> moments.update(torch.tensor([[1.0], [2.0]]))
+    >>> moments.update(torch.tensor([[6.0]]))
+    >>> moments.n, moments.mean.item(), moments.covariance.item()
+    (3, 3.0, 7.0)
+    """
+
+    def __init__(self, size: int) -> None:
+        size = _check.integer("size, the number of features,", size, least=1)
+        self.n = 0
+        self.mean = torch.zeros(size, dtype=torch.float64)
+        self._squares = torch.zeros(size, size, dtype=torch.float64)
+
+    @staticmethod
+    def of(features: Tensor) -> Moments:
+        """Those of one batch."""
+        checked = check_features("features", features)
+        moments = Moments(checked.shape[1])
+        moments.update(checked)
+        return moments
+
+    @property
+    def size(self) -> int:
+        """F."""
+        return len(self.mean)
+
+    @property
+    def covariance(self) -> Tensor:
+        """(F, F), the unbiased one: divided by n - 1."""
+        if self.n < 2:
+            raise ValueError(f"a covariance needs at least 2 feature vectors, got {self.n}")
+        return self._squares / (self.n - 1)
+
+    def update(self, features: Tensor) -> None:
+        """Takes in a batch (b, F)."""
+        exact = check_features("features", features)
+        if exact.shape[1] != self.size:
+            raise ValueError(f"features must be (b, {self.size}) as before, got {tuple(exact.shape)}")
+        if len(exact) > 0:
+            mean = exact.mean(0)
+            centred = exact - mean
+            self._join(len(exact), mean, centred.T @ centred)
+
+    def merge(self, other: Moments) -> None:
+        """Takes in what ``other`` has seen, which is left as it is."""
+        if not isinstance(other, Moments):
+            raise TypeError(f"Moments are merged with Moments, got {type(other).__name__}")
+        if other.size != self.size:
+            raise ValueError(f"moments of {other.size} features do not merge with those of {self.size}")
+        if other.n > 0:
+            self._join(other.n, other.mean, other._squares)
+
+    def _join(self, n: int, mean: Tensor, squares: Tensor) -> None:
+        total = self.n + n
+        apart = mean - self.mean
+        self._squares = self._squares + squares + torch.outer(apart, apart) * (self.n * n / total)
+        self.mean = self.mean + apart * (n / total)
+        self.n = total
+
+    def __repr__(self) -> str:
+        return f"Moments(n={self.n}, size={self.size})"
+
+
+def merged(parts: Iterable[Moments], size: int) -> Moments:
+    """All parts together, as new moments."""
+    whole = Moments(size)
+    for part in parts:
+        whole.merge(part)
+    return whole
+
+
+def grouped(batches: Iterable[Tensor], groups: int = 10) -> list[Moments]:
+    """Moments of ``groups`` groups of a stream of batches (b, F): vector i goes to group i mod ``groups``.
+
+    The groups are what :func:`tauleap.evaluate.frechet_distance` gets its standard error from.
+    """
+    groups = _check.integer("groups", groups, least=2)
+    made: list[Moments] = []
+    seen = 0
+    for batch in batches:
+        exact = check_features("a batch of features", batch)
+        made = made or [Moments(exact.shape[1]) for _ in range(groups)]
+        for group, moments in enumerate(made):
+            moments.update(exact[(group - seen) % groups :: groups])
+        seen += len(exact)
+    if seen < 2 * groups:
+        raise ValueError(f"{groups} groups need at least {2 * groups} feature vectors, got {seen}")
+    return made
+
+
+def check_features(name: str, features: object) -> Tensor:
+    """Feature vectors (b, F) as finite float64 numbers on the CPU."""
+    if not isinstance(features, Tensor):
+        raise TypeError(f"{name} must be a tensor (n, F), got {type(features).__name__}")
+    if not features.is_floating_point():
+        raise TypeError(
+            f"{name} must be floating-point numbers, got {features.dtype}: write {name.split()[-1]}.float()"
+        )
+    if features.ndim != 2 or features.shape[1] == 0:
+        raise ValueError(f"{name} must be (n, F), one row a sample, got shape {tuple(features.shape)}")
+    exact = features.detach().to("cpu", torch.float64)
+    if not bool(exact.isfinite().all()):
+        raise ValueError(f"{name} must be finite, got nan or inf")
+    return exact
