@@ -1,7 +1,7 @@
 """Samples on disk: made part by part, so that memory is bounded and a run that was stopped goes on.
 
-Each part has a seed of its own, which its place decides; it is kept as states until all are there, and then they are
-written in the data's own form.
+Each part has a seed of its own, which its place decides, so that several processes can share the parts; it is kept as
+states until all are there, and then they are written in the data's own form.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -20,8 +21,10 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
+from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
 from tauleap.pretrained import Model
+from tauleap.sampling import Sampler, WithCorrector
 from tauleap.training.lock import locked
 
 REQUEST = "request.json"
@@ -30,7 +33,7 @@ _PARTS = ".parts"
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides the samples."""
+    """Everything that decides the samples and their files."""
 
     model: str
     n: int
@@ -39,54 +42,128 @@ class Request:
     temperature: float
     seed: int
     batch_size: int
+    # What came later has the value that it had before, so that older folders go on.
+    correctors: int = 0
+    corrector_scale: float = 1.0
+    corrector_start: float = 1.0
+    format: Literal["npy"] | None = None  # the data's own
+
+    @property
+    def places(self) -> range:
+        """The numbers of the rows that the parts begin with."""
+        return range(0, self.n, self.batch_size)
+
+    def make_sampler(self) -> Sampler:
+        """With its correctors, if there are any."""
+        plain = sampler_of(self.sampler)
+        if self.correctors == 0:
+            return plain
+        return WithCorrector(plain, self.correctors, scale=self.corrector_scale, start=self.corrector_start)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What has become of a request: its files, or how many of its parts other shards have still to make."""
+
+    files: list[Path]
+    first: Tensor | None = None
+    """The first rows, if the files are new."""
+    missing: int = 0
 
 
 def draw_to(
-    out: Path, model: Model, form: Form, request: Request, *, progress: bool = True
-) -> tuple[list[Path], Tensor | None]:
-    """Draws what is not there yet and writes all of it into ``out``; returns the files, and the first rows if new."""
+    out: Path, model: Model, form: Form, request: Request, *, shard: Shard | None = None, progress: bool = True
+) -> Drawn:
+    """Draws those parts of the shard that are not there yet; if then all are there, writes the files into ``out``."""
+    shard = shard or Shard(1, 1)
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file: write the name of a folder for the samples")
-    asked, done = _asked(out)
-    if asked is None and out.is_dir() and any(out.iterdir()):
+    # Asked for once more after looking: another shard may be beginning.
+    if not _agreed(out, request) and _used(out) and not _agreed(out, request):
         raise ValueError(f"{out} holds something else: write the name of a new folder")
-    if asked is not None and asked != asdict(request):
-        other = [name for name, value in asdict(request).items() if asked.get(name) != value]
-        raise ValueError(f"{out} holds samples of another request ({', '.join(other)} differ): write another folder")
-    if done and all((out / name).is_file() for name in done):
-        return [out / name for name in done], None
-    sampler_of(request.sampler).check(model.process)
+    if done := _done(out):
+        return Drawn(done)
+    sampler = request.make_sampler()
+    sampler.check(model.process)
     out.mkdir(parents=True, exist_ok=True)
-    with locked(out):
+    parts = out / _PARTS
+
+    def begin() -> None:
         _files.remove_unfinished(out)
-        parts = out / _PARTS
+        if parts.exists():
+            _files.remove_unfinished(parts)
+        if not _agreed(out, request):
+            _write_request(out, request, [])
+
+    with together(out, begin, lambda: _agreed(out, request)):
+        if done := _done(out):  # by another process, since
+            return Drawn(done)
         parts.mkdir(exist_ok=True)
-        _files.remove_unfinished(parts)
-        _write_request(out, request, [])
-        places = range(0, request.n, request.batch_size)
-        undone = [first for first in places if not _part(parts, first).exists()]
-        shown = Console(stderr=True, quiet=not progress or len(undone) < 2)
-        for first in track(undone, "sampling", console=shown, transient=True):
-            rows = min(request.batch_size, request.n - first)
-            x = model.sample(
-                rows,
-                steps=request.steps,
-                sampler=sampler_of(request.sampler),
-                temperature=request.temperature,
-                seed=part_seed(request.seed, first),
-                batch_size=rows,
-                states=True,
-            )
-            with _files.replacing(_part(parts, first)) as file:
-                np.lib.format.write_array(file, x.to(torch.int32).numpy(), allow_pickle=False)
-        files = []
-        for first, x in _files_worth(parts, places, math.prod(form.shape)):
-            whole = first == 0 and len(x) == request.n
-            files += form.write(x, out, stem="samples" if whole else f"samples-from-{first:08d}", first=first)
+        with locked(out, f"{_PARTS}/{shard.index}-of-{shard.count}.lock"):
+            undone = [first for first in shard.of(request.places) if not _part(parts, first).exists()]
+            shown = Console(stderr=True, quiet=not progress or len(undone) < 2)
+            for first in track(undone, "sampling", console=shown, transient=True):
+                if not _part(parts, first).exists():  # nor made by a shard of another cut
+                    _make(parts, first, model, sampler, request)
+    if missing := _missing(parts, request):
+        # None is missing if another shard has written the files since, and removed the parts.
+        return Drawn(done) if (done := _done(out)) else Drawn([], missing=missing)
+    with alone(out):
+        if done := _done(out):
+            return Drawn(done)
+        _files.remove_unfinished(out)
+        if request.format == "npy":
+            files = [_write_array(out / "samples.npy", parts, request, form.shape)]
+        else:
+            files = []
+            for first, x in _files_worth(parts, request.places, math.prod(form.shape)):
+                whole = first == 0 and len(x) == request.n
+                files += form.write(x, out, stem="samples" if whole else f"samples-from-{first:08d}", first=first)
         first_rows = _load(parts, 0)[:16]
         _write_request(out, request, [path.name for path in files])
         _files.remove(parts)
-        return files, first_rows
+        return Drawn(files, first_rows)
+
+
+def recorded_batch_size(out: Path) -> int | None:
+    """That of the request which is in the folder already, so that it can be gone on with."""
+    asked, _ = _asked(out)
+    size = None if asked is None else asked.get("batch_size")
+    return size if isinstance(size, int) and size >= 1 else None
+
+
+def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Request) -> None:
+    rows = min(request.batch_size, request.n - first)
+    x = model.sample(
+        rows,
+        steps=request.steps,
+        sampler=sampler,
+        temperature=request.temperature,
+        seed=part_seed(request.seed, first),
+        batch_size=rows,
+        states=True,
+    )
+    with _files.replacing(_part(parts, first)) as file:
+        np.lib.format.write_array(file, x.to(torch.int32).numpy(), allow_pickle=False)
+
+
+def _missing(parts: Path, request: Request) -> int:
+    # By the list of the folder: on a file system of many machines what is not there may be remembered for a while.
+    try:
+        there = {path.name for path in parts.iterdir()}
+    except FileNotFoundError:
+        there = set()
+    return sum(_part(parts, first).name not in there for first in request.places)
+
+
+def _write_array(path: Path, parts: Path, request: Request, shape: tuple[int, ...]) -> Path:
+    """One array (n, *shape) of shades, written part by part."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
+    with _files.replacing(path) as file:
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (request.n, *shape)})
+        for first in request.places:
+            file.write(_load(parts, first).to(torch.uint8).numpy().tobytes())
+    return path
 
 
 def _files_worth(parts: Path, places: range, sites: int) -> Iterator[tuple[int, Tensor]]:
@@ -114,8 +191,34 @@ def _load(parts: Path, first: int) -> Tensor:
         raise ValueError(f"{_part(parts, first)} is damaged: remove it, and write the same command again") from error
 
 
+def _agreed(out: Path, request: Request) -> bool:
+    """Whether the folder holds this request; another one is refused."""
+    asked, _ = _asked(out)
+    if asked is None:
+        return False
+    wanted = asdict(request)
+    later = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
+    other = [name for name, value in wanted.items() if (later | asked).get(name) != value]
+    if other or not asked.keys() <= wanted.keys():
+        told = other or sorted(asked.keys() - wanted.keys())
+        raise ValueError(f"{out} holds samples of another request ({', '.join(told)} differ): write another folder")
+    return True
+
+
+def _used(out: Path) -> bool:
+    """Whether something is there but what a beginning leaves."""
+    return out.is_dir() and any(path.name != ".lock" and not path.match(f".{REQUEST}.*.tmp") for path in out.iterdir())
+
+
+def _done(out: Path) -> list[Path]:
+    """The files, if all have been made and are there."""
+    _, names = _asked(out)
+    files = [out / name for name in names]
+    return files if all(file.is_file() for file in files) else []
+
+
 def _asked(out: Path) -> tuple[dict[str, object] | None, list[str]]:
-    """What was asked for in this folder, and the files that have been made if all have been."""
+    """What was asked for in this folder, and the names of the files that were made when all parts were."""
     try:
         found = json.loads((out / REQUEST).read_bytes())
         return dict(found["request"]), [str(name) for name in found["files"]]

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 SamplerName = Literal[
     "ancestral", "tau-leaping", "trapezoidal", "first-hitting", "first-jump", "next-reaction", "uniformization"
 ]
+ImageFormat = Literal["png", "npy"]
 MOST_CELLS = 2**24
-"""Entries (rows x sites x states) that are worked on at a time, and sites in one file of samples."""
+"""Sites in one file of samples."""
+_MOST_ROWS = 1024
+_ENTRY_BYTES = 64
+"""What sampling takes for each entry (rows x sites x states): 26 to 76 bytes were measured, by sampler and network."""
 
 
 def open_run(run: Path) -> tuple[Model, Form]:
@@ -72,12 +76,14 @@ def sampler_of(name: SamplerName) -> Sampler:
     return kinds[name]()
 
 
-def rows_at_once(model: Model, asked: int | None) -> int:
-    """How many rows are made at a time: what was asked for, or what fits well into memory."""
+def rows_at_once(model: Model, asked: int | None, *, memory: float = 1.0) -> int:
+    """How many rows are made at a time: what was asked for, or what fits into ``memory`` gigabytes, 1024 at most."""
     if asked is not None:
         return at_least("--batch-size", asked, 1)
+    if not 0 < memory < math.inf:
+        raise ValueError(f"--memory must be a finite number of gigabytes > 0, got {memory}")
     entries = math.prod(model.shape or (1,)) * model.num_states
-    return max(1, min(1024, MOST_CELLS // entries))
+    return max(1, min(_MOST_ROWS, int(memory * 2**30) // (_ENTRY_BYTES * entries)))
 
 
 def at_least(option: str, value: int, least: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.runs import ImageFormat, SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.shards import Shard
 
 _MOST = 10**8
 
@@ -29,7 +31,19 @@ class Sample:
     seed: int = 0
     """The same seed gives the same samples."""
     batch_size: int | None = None
-    """How many are made at a time; it is part of what a seed means."""
+    """How many are made at a time, part of what a seed means; that of the folder where it goes on, or by --memory."""
+    memory: float | None = None
+    """About how many gigabytes a batch may take, in the place of --batch-size: 1 by default; 1024 samples at most."""
+    shard: str | None = None
+    """I/N, such as 2/4: this process makes every N-th part from the I-th; the N of them give the samples of one."""
+    format: ImageFormat | None = None
+    """Of pictures: png, a file each, by default; or npy, one array (n, channels, height, width) of uint8."""
+    correctors: int = 0
+    """Corrector steps after each step of the sampler (Section 4.4): better samples, an evaluation each."""
+    corrector_scale: float | None = None
+    """Their length, in steps of the sampler; 1 by default."""
+    corrector_start: float | None = None
+    """They run at times below this one; 1, everywhere, by default."""
     json: bool = False
     """Print one object for scripts instead of text."""
 
@@ -41,20 +55,66 @@ class Sample:
         at_least("--steps", self.steps, 1)
         seeded(self.seed)
         warm(self.temperature)
+        if self.batch_size is not None and self.memory is not None:
+            raise ValueError("--batch-size and --memory both say how many are made at a time: write one of them")
+        shard = Shard.read(self.shard)
+        scale, start = self._corrector()
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
-        from tauleap.cli.drawing import Request, draw_to
+        from tauleap.cli.drawing import Request, draw_to, recorded_batch_size
         from tauleap.cli.runs import fingerprint, open_run, rows_at_once
 
         model, form = open_run(self.run_folder)
-        size = rows_at_once(model, self.batch_size)
+        if self.format is not None and form.kind != "images":
+            raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
+        asked = self.batch_size
+        if asked is None and self.memory is None:
+            asked = recorded_batch_size(out)
+        size = rows_at_once(model, asked, memory=1.0 if self.memory is None else self.memory)
         request = Request(
-            fingerprint(model), self.n, self.steps, self.sampler, self.temperature, self.seed, min(size, self.n)
+            fingerprint(model),
+            self.n,
+            self.steps,
+            self.sampler,
+            self.temperature,
+            self.seed,
+            min(size, self.n),
+            self.correctors,
+            scale,
+            start,
+            "npy" if self.format == "npy" else None,
         )
-        files, first = draw_to(out, model, form, request, progress=not self.json)
-        shown = ["there already:"] if first is None else [form.show(first, 1 if form.kind == "images" else 3)]
-        lines = [*shown, f"{self.n} samples: {_where(files, out)}"]
-        tell(self.json, {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in files]}, lines)
+        drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
+        facts = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}
+        facts["missing_parts"] = drawn.missing
+        if not drawn.files:
+            parts = len(request.places)
+            lines = [f"shard {shard} is done; {drawn.missing} of {parts} parts are still to be made by the others"]
+            if shard.count > parts:
+                lines.append(f"{self.n} samples are {parts} parts of {request.batch_size}: a smaller --batch-size")
+                lines[-1] += f" makes work for all {shard.count} shards"
+            return tell(self.json, facts, lines)
+        shown = ["there already:"]
+        if drawn.first is not None:
+            shown = [form.show(drawn.first, 1 if form.kind == "images" else 3)]
+        return tell(self.json, facts, [*shown, f"{self.n} samples: {_where(drawn.files, out)}"])
+
+    def _corrector(self) -> tuple[float, float]:
+        """Scale and start, checked here because a stranger to Python is told the option's name."""
+        at_least("--correctors", self.correctors, 0)
+        for option, value in (
+            ("--corrector-scale", self.corrector_scale),
+            ("--corrector-start", self.corrector_start),
+        ):
+            if value is not None and self.correctors == 0:
+                raise ValueError(f"{option} needs --correctors, the number of corrector steps")
+        scale = 1.0 if self.corrector_scale is None else self.corrector_scale
+        start = 1.0 if self.corrector_start is None else self.corrector_start
+        if not 0 < scale < math.inf:
+            raise ValueError(f"--corrector-scale must be a finite number > 0, got {scale}")
+        if not 0 < start <= 1:
+            raise ValueError(f"--corrector-start must be a time in (0, 1], got {start}")
+        return scale, start
 
 
 def _where(files: list[Path], out: Path) -> str:

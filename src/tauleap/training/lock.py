@@ -11,9 +11,12 @@ from pathlib import Path
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Holds ``folder`` for this process, or refuses; when the process ends, however it ends, the folder is free."""
-    path = folder / ".lock"
+def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
+    """Holds ``folder`` for this process, or refuses; when the process ends, however it ends, the folder is free.
+
+    With another ``name``, the path of the lock in the folder, only that part of the work there is held.
+    """
+    path = folder / name
     with path.open("a+", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
