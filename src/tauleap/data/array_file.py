@@ -11,6 +11,8 @@ import math
 import warnings
 import zipfile
 import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
@@ -176,36 +178,50 @@ def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndar
             found = _read(file, path.stat().st_size, str(path))
             _rows(found, path)
             return found, None
+    with _archive(path) as (archive, entries):
+        return _from_archive(archive, entries, path, name)
+
+
+def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Those of the named arrays of whole numbers that an ``.npz`` has; no others are looked at."""
+    limits.size(path)
+    with _archive(path) as (archive, entries):
+        return {name: _entry(archive, entries[name], f"{path}: {name}") for name in names if name in entries}
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.ZipInfo]]]:
+    """An archive and its entries by name; what the libraries say of a damaged one becomes ours."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return _from_archive(archive, path, name)
+            yield archive, {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         raise ValueError(f"{path} is damaged, or no archive of arrays: {error}") from error
 
 
-def _from_archive(archive: zipfile.ZipFile, path: Path, name: str | None) -> tuple[np.ndarray, np.ndarray | None]:
-    entries = {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
+def _from_archive(
+    archive: zipfile.ZipFile, entries: dict[str, zipfile.ZipInfo], path: Path, name: str | None
+) -> tuple[np.ndarray, np.ndarray | None]:
     names = [key for key in entries if key != _MISSING]
     if name is None:
         name = next((key for key in _PREFERRED if key in names), names[0] if len(names) == 1 else None)
     if name is None or name not in entries:
         raise ValueError(f"{path} holds the arrays {', '.join(names[:20]) or '(none)'}: say which one is the data")
-
-    def read(key: str) -> np.ndarray:
-        entry = entries[key]
-        if entry.file_size > limits.FILE_BYTES:
-            raise ValueError(f"{path}: {key} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
-        with archive.open(entry) as file:
-            return _read(cast(io.BufferedIOBase, file), entry.file_size, f"{path}: {key}")
-
-    found = read(name)
+    found = _entry(archive, entries[name], f"{path}: {name}")
     _rows(found, path)
     if _MISSING not in entries or name == _MISSING:
         return found, None
-    missing = read(_MISSING)
+    missing = _entry(archive, entries[_MISSING], f"{path}: {_MISSING}")
     if missing.dtype != bool or missing.shape != found.shape:
         raise ValueError(f"{path}: {_MISSING} must be bool of shape {found.shape}, got {missing.dtype} {missing.shape}")
     return found, missing if missing.any() else None
+
+
+def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> np.ndarray:
+    if entry.file_size > limits.FILE_BYTES:
+        raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
+    with archive.open(entry) as file:
+        return _read(cast(io.BufferedIOBase, file), entry.file_size, where)
 
 
 def _read(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Pictures, PNG or JPEG, with 8 bits a channel: states are shades 0..255, (channels, height, width)."""
+"""Pictures with 8 bits a channel, in files PNG or JPEG or many in one: states are shades 0..255, (C, height, width)."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
 from tauleap.data.form import Form, Opened
+from tauleap.data.packed import packed_pictures
 from tauleap.data.skipped import Skipped
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ _SIDE = 64
 _PIXELS = 2**25
 _FILE_BYTES = 2**28
 _GRID = 64
+_COLOURS = "red, green and blue"
 _GREY = ("1", "L", "LA", "La")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 
@@ -65,7 +67,17 @@ class ImageForm(Form):
         return True
 
     def read(self, path: Path) -> Dataset:
-        """A picture or a folder of them, made to fit; pixels that are wholly transparent are missing."""
+        """A picture or a folder of them, made to fit; pixels that are wholly transparent are missing.
+
+        Or many in one file, idx or CIFAR-10, which must have the size of these.
+        """
+        many = packed_pictures(path)
+        if many is not None:
+            if tuple(many.shape[1:]) != self.shape:
+                raise ValueError(
+                    f"{path} has pictures of shape {tuple(many.shape[1:])}, what is wanted is {self.shape}"
+                )
+            return Dataset(many, 256)
         files = [path] if path.is_file() else files_in(path, SUFFIXES)
         _fits(len(files), self, path)
         x = torch.empty(len(files), *self.shape, dtype=torch.uint8)
@@ -129,7 +141,7 @@ def open_images(path: Path, *, size: int | None = None) -> Opened:
     if len(sizes) > 1:
         report.append(f"{len(good) - common} pictures of other sizes are scaled to cover it and cut at the middle")
     form = ImageForm(3 if colour else 1, height, width)
-    report.append("red, green and blue" if colour else "grey")
+    report.append(_COLOURS if colour else "grey")
     if clear:
         report.append(f"{clear} pictures with transparency are put on white")
     _fits(len(good), form, path)
@@ -146,6 +158,20 @@ def open_images(path: Path, *, size: int | None = None) -> Opened:
         raise ValueError(f"{path} has no picture that can be used: {'; '.join(skipped.lines())}")
     report += [f"left out: {line}" for line in skipped.lines()]
     return Opened(Dataset(x[:used], 256), form, report)
+
+
+def open_packed(path: Path) -> Opened | None:
+    """The pictures of an idx file, or those to train with of MNIST or CIFAR-10; None for what is of another kind."""
+    many = packed_pictures(path)
+    if many is None:
+        return None
+    channels, height, width = many.shape[1:]
+    try:
+        form = ImageForm(channels, height, width)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+    report = [f"{path.name}: {len(many)} pictures, {width} x {height}", "grey" if channels == 1 else _COLOURS]
+    return Opened(Dataset(many, 256), form, [*report, "left out: labels, and pictures to test with, where it has them"])
 
 
 @contextmanager

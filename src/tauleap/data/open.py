@@ -12,13 +12,14 @@ from tauleap.data import images, music
 from tauleap.data.array_file import open_array
 from tauleap.data.folder import files_in
 from tauleap.data.form import Opened
-from tauleap.data.images import open_images
+from tauleap.data.images import open_images, open_packed
 from tauleap.data.music import open_music
 from tauleap.data.table import open_table
 from tauleap.data.text import open_text
 
 _KINDS = (
-    ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files or piano rolls, or a folder of PNG or JPEG pictures"
+    ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files or piano rolls, a folder of PNG or JPEG pictures, "
+    "an idx file (-idx3-ubyte, .gz) or CIFAR-10 (cifar-10-binary.tar.gz)"
 )
 
 
@@ -35,8 +36,8 @@ def open_data(
     """The rows of a file or folder, what they mean, and what was used; the kind is found by the end of the name.
 
     Args:
-        path: an array (.npy, .npz), a table (.csv, .tsv, .parquet), a text (.txt), or a folder of MIDI files or
-            pictures.
+        path: an array (.npy, .npz), a table (.csv, .tsv, .parquet), a text (.txt), a folder of MIDI files or
+            pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the binary archive of CIFAR-10.
         length: of a row, for text (64 by default), music (256) and arrays with one axis (64).
         coding: of text: characters, bytes, or what suits the file.
         drop: columns of a table to leave out.
@@ -59,6 +60,10 @@ def open_data(
     given = {name: value for name, value in given.items() if value is not None}
     if not path.exists():
         raise ValueError(f"{path} does not exist")
+    many = open_packed(path)
+    if many is not None:
+        _fitting(given, (), path)
+        return many
     if path.is_dir():
         return _open_folder(path, given)
     opener, takes = _by_suffix(path)
@@ -98,5 +103,5 @@ def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
 def _fitting(given: dict[str, Any], takes: tuple[str, ...], path: Path) -> dict[str, Any]:
     wrong = [name for name in given if name not in takes]
     if wrong:
-        raise ValueError(f"{wrong[0]} has no meaning for {path}, which takes {' and '.join(takes)}")
+        raise ValueError(f"{wrong[0]} has no meaning for {path}, which takes {' and '.join(takes) or 'no options'}")
     return given

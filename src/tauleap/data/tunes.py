@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import json
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from fractions import Fraction
@@ -24,6 +23,7 @@ from rich.progress import track
 
 from tauleap import _files
 from tauleap.data.arrays import Dataset
+from tauleap.data.download import cache_folder
 from tauleap.data.form import Opened
 from tauleap.data.midi import Note
 from tauleap.data.music import NUM_STATES, STEPS, MusicForm, Pieces, encode
@@ -36,7 +36,7 @@ def open_tunes(*, cache: Path | None = None) -> Opened:
     """All pieces of 256 steps that pass the filter, kept in ``cache``, by default a folder of the user's own."""
     corpus = _corpus()
     version = importlib.metadata.version("music21")
-    kept = (cache or _cache()) / f"tunes-{version}.npz"
+    kept = (cache or cache_folder()) / f"tunes-{version}.npz"
     found = _kept(kept)
     if found is None:
         pieces = Pieces(STEPS)
@@ -98,11 +98,6 @@ def _corpus() -> Path:
             "or give a folder of MIDI files of your own"
         )
     return Path(found.origin).parent / "corpus"
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "tauleap"
 
 
 def _kept(path: Path) -> Opened | None:

@@ -1,0 +1,200 @@
+"""CIFAR-10 (Krizhevsky 2009): 60,000 colour pictures, 32 x 32 with 256 shades, of ten kinds (Section 6.2).
+
+It is read from its binary version: a record is a label and 3,072 bytes, the red, green and blue planes. The Python
+version is made of pickles, which can run code, and is refused.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap.data import download as downloads
+from tauleap.data import limits
+from tauleap.data.arrays import Dataset
+from tauleap.data.labelled import SHADES, check_labels, of_shape
+
+SHAPE = (3, 32, 32)
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+"""What the labels 0..9 stand for."""
+
+ARCHIVE = "cifar-10-binary.tar.gz"
+FOLDER = "cifar-10-batches-bin"
+_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
+_TEST = ("test_batch.bin",)
+_URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
+_MD5 = "c32a1d4ab5d03f1284b67883e8d87530"  # as its authors publish it
+_MOST_PACKED = 2**28  # it has 170,052,171 bytes
+_MOST_UNPACKED = 2**28  # it has 184,400,000 bytes or so
+_MOST_MEMBERS = 64
+_RECORDS = 10_000  # a file
+_PIXELS = 3072
+# What the libraries give for bytes that are no archive.
+_DAMAGED = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError, RecursionError)
+_PICKLES = (
+    f"is the Python version of CIFAR-10, whose files are pickles and can run code: get the binary version, {ARCHIVE}, "
+    f"from {_URL}"
+)
+
+
+def cifar10(path: str | os.PathLike[str] | None = None, *, download: bool = False) -> tuple[Dataset, Dataset]:
+    """50,000 pictures (3, 32, 32) to train with and 10,000 to test with, of states 0..255; ``condition`` is the label.
+
+    Args:
+        path: the archive ``cifar-10-binary.tar.gz``, of which nothing is unpacked to the disk; or the folder
+            ``cifar-10-batches-bin`` that is in it; or an ``.npz`` with the arrays that
+            :func:`tauleap.data.images_npz` reads. If absent, the archive that was downloaded before.
+        download: gets the archive (170 MB) from its authors' site if it is not in the cache: ``$TAULEAP_CACHE``, or
+            the folder tauleap in ``$XDG_CACHE_HOME`` or ``~/.cache``. It is kept if its checksum is the published one.
+
+    What the labels stand for is in ``tauleap.data.cifar.CLASSES``.
+    """
+    if path is None:
+        kept = downloads.cache_folder() / ARCHIVE
+        if download:
+            downloads.fetch(_URL, kept, md5=_MD5, most=_MOST_PACKED)
+        elif not kept.is_file():
+            raise ValueError(f"{kept} does not exist: write download=True, or give the path of {ARCHIVE}")
+        path = kept
+    elif download:
+        raise ValueError(f"{path} is to be read, not downloaded: write the path, or download=True, and not both")
+    path = Path(path)
+    if not path.exists():
+        raise ValueError(f"{path} does not exist: write download=True, or give the path of {ARCHIVE} or {FOLDER}")
+    if path.suffix.lower() == ".npz":
+        return of_shape(path, SHAPE, classes=len(CLASSES), name="CIFAR-10")
+    read = _in_folder(_folder(path)) if path.is_dir() else _in_archive(path)
+    with closing(read) as contents:
+        x, labels = _pictures(contents, (*_TRAIN, *_TEST), path)
+    learnt = _RECORDS * len(_TRAIN)
+    parts = (slice(learnt), slice(learnt, None))
+    train, test = (Dataset(x[part], SHADES, condition=labels[part]) for part in parts)
+    return train, test
+
+
+def is_cifar(path: Path) -> bool:
+    """Whether a file or folder is called like the archive, the folder in it (of any version), or a file of that."""
+    if path.is_dir():
+        return any((path / name).is_file() for name in (_TRAIN[0], _pickled(_TRAIN[0])))
+    return path.is_file() and (
+        path.name in (*_TRAIN, *_TEST) or path.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
+    )
+
+
+def training_pictures(path: Path) -> Tensor:
+    """(n, 3, 32, 32) bytes: those to train with of an archive or folder, or all of one of its files."""
+    if path.name not in (*_TRAIN, *_TEST) or path.is_dir():
+        return cifar10(path)[0].x
+    return _pictures([(path.name, _file(path))], (path.name,), path.parent)[0]
+
+
+def _pictures(contents: Iterable[tuple[str, bytes]], names: Sequence[str], path: Path) -> tuple[Tensor, Tensor]:
+    """What the files called ``names`` hold, in this order: pictures and labels."""
+    x = np.empty((len(names), _RECORDS, _PIXELS), dtype=np.uint8)
+    labels = np.empty((len(names), _RECORDS), dtype=np.int64)
+    left = set(names)
+    for name, content in contents:
+        if name not in left:
+            raise ValueError(f"{path} holds {name} twice: get {ARCHIVE} from {_URL}")
+        left.remove(name)
+        place = names.index(name)
+        records = np.frombuffer(content, dtype=np.uint8).reshape(_RECORDS, 1 + _PIXELS)
+        labels[place], x[place] = records[:, 0], records[:, 1:]
+        check_labels(torch.from_numpy(labels[place]), f"{path}: {name}", classes=len(CLASSES))
+    if left:
+        raise ValueError(f"{path} has no {min(left)}: give {ARCHIVE}, or the folder {FOLDER} that is in it")
+    return torch.from_numpy(x.reshape(-1, *SHAPE)), torch.from_numpy(labels.reshape(-1))
+
+
+def _in_folder(path: Path) -> Generator[tuple[str, bytes], None, None]:
+    for name in (*_TRAIN, *_TEST):
+        if (path / name).exists():
+            yield name, _file(path / name)
+        elif (path / _pickled(name)).exists():
+            raise ValueError(f"{path} {_PICKLES}")
+
+
+def _folder(path: Path) -> Path:
+    """The folder itself, or the one in it that the archive unpacks to."""
+    return path / FOLDER if (path / FOLDER).is_dir() else path
+
+
+def _pickled(name: str) -> str:
+    return name.removesuffix(".bin")
+
+
+def _file(path: Path) -> bytes:
+    _check_size(limits.size(path, _MOST_UNPACKED), str(path))
+    return path.read_bytes()
+
+
+def _check_size(size: int, where: str) -> None:
+    wanted = _RECORDS * (1 + _PIXELS)
+    if size != wanted:
+        raise ValueError(
+            f"{where} must have {wanted:,} bytes, {_RECORDS:,} pictures with labels, got {size:,}: it is damaged"
+        )
+
+
+def _in_archive(path: Path) -> Generator[tuple[str, bytes], None, None]:
+    with closing(_members(path)) as members:
+        for member, content in members:
+            folder, _, name = member.name.removeprefix("./").rpartition("/")
+            if folder == "cifar-10-batches-py":
+                raise ValueError(f"{path} {_PICKLES}")
+            if folder != FOLDER or name not in (*_TRAIN, *_TEST):
+                continue
+            if content is None:
+                _check_size(member.size, f"{path}: {name}")
+                raise ValueError(f"{path}: {name} is not a plain file")
+            yield name, content
+
+
+def _members(path: Path) -> Generator[tuple[tarfile.TarInfo, bytes | None], None, None]:
+    """What is in an archive, with the contents of plain files that have the size of ours: one in memory at a time."""
+    limits.size(path, _MOST_PACKED)
+    try:
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b"
+            file.seek(0)
+            with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as unpacked:
+                yield from _unpacked(_Bounded(unpacked))
+    except _DAMAGED as error:
+        raise ValueError(f"{path} is damaged, or is not {ARCHIVE}: {error}") from error
+
+
+def _unpacked(file: _Bounded) -> Generator[tuple[tarfile.TarInfo, bytes | None], None, None]:
+    with tarfile.open(fileobj=cast(Any, file), mode="r|") as archive:
+        for number, member in enumerate(archive):
+            if number == _MOST_MEMBERS:
+                raise tarfile.ReadError(f"it holds more than {_MOST_MEMBERS} files")
+            ours = member.isreg() and not member.issparse() and member.size == _RECORDS * (1 + _PIXELS)
+            content = archive.extractfile(member) if ours else None
+            yield member, None if content is None else content.read()
+    while file.read(2**16):  # to the end, where gzip's checksum is
+        pass
+
+
+class _Bounded:
+    """A file to read that must not unpack to more than CIFAR-10 does: whatever a header asks for, it gets no more."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file, self._left = file, _MOST_UNPACKED
+
+    def read(self, size: int) -> bytes:
+        block = self._file.read(size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise tarfile.ReadError(f"it unpacks to more than {_MOST_UNPACKED:,} bytes")
+        return block

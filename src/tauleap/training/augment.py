@@ -1,0 +1,39 @@
+"""What becomes of pictures before they are learnt from: functions for ``Recipe(prepare=...)``."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap.observed import Observed
+from tauleap.training.recipe import Batch
+
+
+def flip_left_right(batch: Batch, generator: torch.Generator) -> Batch:
+    """Each picture (channels, height, width) is mirrored with probability 1/2, as in the paper (Appendix H.2).
+
+    What is given and what is missing is mirrored with its picture; a condition is kept as it is. A model learns the law
+    of pictures that are as likely as their mirror images: not for digits and letters.
+
+    >>> pictures = torch.tensor([1, 2, 3]).expand(4, 1, 1, 3)
+    >>> flip_left_right(Batch(pictures), torch.Generator().manual_seed(0)).x0.flatten(1).tolist()
+    [[1, 2, 3], [1, 2, 3], [3, 2, 1], [1, 2, 3]]
+    """
+    x = batch.x0
+    if x.ndim != 4:
+        raise ValueError(
+            f"flip_left_right is for pictures (batch, channels, height, width), got rows of shape {tuple(x.shape[1:])}"
+        )
+    mirrored = (_draw.uniforms((len(x),), x.device, generator) < 0.5)[:, None, None, None]
+
+    def turn(value: Tensor) -> Tensor:
+        return torch.where(mirrored, value.flip(-1), value)
+
+    observed = batch.observed
+    return Batch(
+        turn(x),
+        None if observed is None else Observed(turn(observed.mask), turn(observed.values)),
+        None if batch.missing is None else turn(batch.missing.expand(x.shape)),
+        batch.condition,
+    )
