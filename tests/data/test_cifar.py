@@ -50,14 +50,16 @@ def folder_of(place: Path) -> Path:
     return place / FOLDER
 
 
-def archive_of(files: dict[str, bytes], *others: tarfile.TarInfo, packed: bool = True) -> bytes:
+def archive_of(
+    files: dict[str, bytes], *others: tarfile.TarInfo, packed: bool = True, format: int = tarfile.PAX_FORMAT
+) -> bytes:
     out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz" if packed else "w") as archive:
+    with tarfile.open(fileobj=out, mode="w:gz" if packed else "w", format=format) as archive:
         for entry in others:
             archive.addfile(entry)
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size = len(content)
+            entry.size, entry.mtime = len(content), 1.5  # half a second is for PAX headers only
             archive.addfile(entry, io.BytesIO(content))
     return out.getvalue()
 
@@ -90,10 +92,13 @@ def test_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packed", [True, False])
 @pytest.mark.parametrize("order", [1, -1])
-def test_archive(packed: bool, order: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_archive(packed: bool, order: int, format: int, tmp_path: Path) -> None:
     """In any order, with the other files that it has; and nothing is written beside it."""
-    files = dict([*FILES.items(), (f"{FOLDER}/readme.html", b"hello")][::order])
-    path = put(tmp_path / "c.tar.gz", archive_of(files, other(FOLDER, tarfile.DIRTYPE), packed=packed))
+    long = f"{FOLDER}/{'long/' * 30}name"
+    files = dict([*FILES.items(), (f"{FOLDER}/readme.html", b"hello"), (long, b"x")][::order])
+    content = archive_of(files, other(FOLDER, tarfile.DIRTYPE), packed=packed, format=format)
+    path = put(tmp_path / "c.tar.gz", content)
     is_ours(cifar10(path))
     assert [file.name for file in tmp_path.iterdir()] == ["c.tar.gz"]
 
@@ -167,18 +172,15 @@ def test_archives_that_are_something_else(tmp_path: Path) -> None:
         put(path, archive_of(rest | {wrong: FILES[name]}))
         with pytest.raises(ValueError, match=r"has no data_batch_1\.bin"):
             cifar10(path)
-    out = archive_of(FILES, packed=False)[: -tarfile.RECORDSIZE]  # without its end, so that more may follow
-    again = archive_of({name: FILES[name]}, packed=False)
-    size = 6 * (512 + -(-RECORDS * 3073 // 512) * 512)
-    put(path, out[:size] + again)
+    once, again = (
+        archive_of(files, packed=False, format=tarfile.USTAR_FORMAT) for files in (FILES, {name: FILES[name]})
+    )
+    put(path, once.rstrip(b"\0").ljust(6 * 10_240, b"\0") + again)  # a header and 19 blocks for each
     with pytest.raises(ValueError, match=r"holds data_batch_1\.bin twice"):
-        cifar10(path)
-    put(path, archive_of({f"cifar-100-binary/file{n}": b"" for n in range(65)} | FILES))
-    with pytest.raises(ValueError, match="more than 64 files"):
         cifar10(path)
     for content in (b"nothing", b"\x1f\x8bnothing", bytes(10_000)):
         put(path, content)
-        with pytest.raises(ValueError, match=r"c\.tar\.gz (is damaged, or is not cifar-10|has no data_batch_1)"):
+        with pytest.raises(ValueError, match=r"c\.tar\.gz (is damaged|has no data_batch_1)"):
             cifar10(path)
 
 
@@ -208,12 +210,12 @@ def test_pickles_are_named_and_not_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_damaged_archives(tmp_path: Path) -> None:
     """Whatever the bytes are: our pictures, or a ValueError that names the file."""
     path, rng = tmp_path / "c.tar.gz", random.Random(0)
-    plain, packed = (archive_of(FILES, packed=packed) for packed in (False, True))
+    plain, packed = (archive_of(FILES, packed=packed, format=tarfile.GNU_FORMAT) for packed in (False, True))
     for number in range(400):
         content = bytearray(packed if number % 2 else plain)
         for _ in range(rng.randint(1, 3)):
             # Headers of a plain archive are where most goes wrong.
-            at = rng.randrange(len(content)) if number % 2 else 9728 * rng.randrange(6) + rng.randrange(512)
+            at = rng.randrange(len(content)) if number % 2 else 10_240 * rng.randrange(6) + rng.randrange(512)
             content[at : at + rng.randint(0, 2)] = rng.randbytes(rng.randint(0, 2))
         if rng.random() < 0.2:
             del content[rng.randrange(len(content)) :]
@@ -226,6 +228,13 @@ def test_damaged_archives(tmp_path: Path) -> None:
             assert [len(part) for part in parts] == [15, 3]
             if number % 2:
                 is_ours(parts)
+    head = plain[:512]
+    for size in (b"\x80" + b"\x7f" * 11, b"\xff" * 12, b"777777777777", b"-1234567\0   ", b"\0" * 12, b"0x10\0       "):
+        forged = head[:124] + size + head[136:148] + b" " * 8 + head[156:]
+        forged = forged[:148] + b"%06o\0 " % sum(forged) + forged[156:]
+        path.write_bytes(forged + plain[512:])
+        with pytest.raises(ValueError, match=r"c\.tar\.gz"):
+            cifar10(path)
     for cut in range(1, len(packed), 997):
         path.write_bytes(packed[:cut])
         with pytest.raises(ValueError, match=r"c\.tar\.gz"):
@@ -240,7 +249,7 @@ def test_a_bomb_is_not_unpacked(kind: bytes, tmp_path: Path, monkeypatch: pytest
     entry.size = 2**32
     path = put(tmp_path / "c.tar.gz", gzip.compress(entry.tobuf() + bytes(2**24), compresslevel=1))
     tracemalloc.start()
-    with pytest.raises(ValueError, match="it unpacks to more than 1,048,576 bytes"):
+    with pytest.raises(ValueError, match="unpacks to more than 1,048,576 bytes"):
         cifar10(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()

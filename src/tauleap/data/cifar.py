@@ -6,15 +6,10 @@ version is made of pickles, which can run code, and is refused.
 
 from __future__ import annotations
 
-import gzip
-import io
 import os
-import tarfile
-import zlib
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,6 +19,7 @@ from tauleap.data import download as downloads
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.labelled import SHADES, check_labels, of_shape
+from tauleap.data.tar import members
 
 SHAPE = (3, 32, 32)
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
@@ -37,11 +33,8 @@ _URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 _MD5 = "c32a1d4ab5d03f1284b67883e8d87530"  # as its authors publish it
 _MOST_PACKED = 2**28  # it has 170,052,171 bytes
 _MOST_UNPACKED = 2**28  # it has 184,400,000 bytes or so
-_MOST_MEMBERS = 64
 _RECORDS = 10_000  # a file
 _PIXELS = 3072
-# What the libraries give for bytes that are no archive.
-_DAMAGED = (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, ValueError, OverflowError, RecursionError)
 _PICKLES = (
     f"is the Python version of CIFAR-10, whose files are pickles and can run code: get the binary version, {ARCHIVE}, "
     f"from {_URL}"
@@ -140,7 +133,7 @@ def _file(path: Path) -> bytes:
 
 
 def _check_size(size: int, where: str) -> None:
-    wanted = _RECORDS * (1 + _PIXELS)
+    wanted = _file_bytes()
     if size != wanted:
         raise ValueError(
             f"{where} must have {wanted:,} bytes, {_RECORDS:,} pictures with labels, got {size:,}: it is damaged"
@@ -148,53 +141,19 @@ def _check_size(size: int, where: str) -> None:
 
 
 def _in_archive(path: Path) -> Generator[tuple[str, bytes], None, None]:
-    with closing(_members(path)) as members:
-        for member, content in members:
-            folder, _, name = member.name.removeprefix("./").rpartition("/")
+    limits.size(path, _MOST_PACKED)
+    with closing(members(path, size=_file_bytes(), most=_MOST_UNPACKED)) as entries:
+        for entry in entries:
+            folder, _, name = entry.name.removeprefix("./").rpartition("/")
             if folder == "cifar-10-batches-py":
                 raise ValueError(f"{path} {_PICKLES}")
             if folder != FOLDER or name not in (*_TRAIN, *_TEST):
                 continue
-            if content is None:
-                _check_size(member.size, f"{path}: {name}")
+            if entry.content is None:
+                _check_size(entry.size, f"{path}: {name}")
                 raise ValueError(f"{path}: {name} is not a plain file")
-            yield name, content
+            yield name, entry.content
 
 
-def _members(path: Path) -> Generator[tuple[tarfile.TarInfo, bytes | None], None, None]:
-    """What is in an archive, with the contents of plain files that have the size of ours: one in memory at a time."""
-    limits.size(path, _MOST_PACKED)
-    try:
-        with path.open("rb") as file:
-            packed = file.read(2) == b"\x1f\x8b"
-            file.seek(0)
-            with gzip.GzipFile(fileobj=file) if packed else nullcontext(file) as unpacked:
-                yield from _unpacked(_Bounded(unpacked))
-    except _DAMAGED as error:
-        raise ValueError(f"{path} is damaged, or is not {ARCHIVE}: {error}") from error
-
-
-def _unpacked(file: _Bounded) -> Generator[tuple[tarfile.TarInfo, bytes | None], None, None]:
-    with tarfile.open(fileobj=cast(Any, file), mode="r|") as archive:
-        for number, member in enumerate(archive):
-            if number == _MOST_MEMBERS:
-                raise tarfile.ReadError(f"it holds more than {_MOST_MEMBERS} files")
-            ours = member.isreg() and not member.issparse() and member.size == _RECORDS * (1 + _PIXELS)
-            content = archive.extractfile(member) if ours else None
-            yield member, None if content is None else content.read()
-    while file.read(2**16):  # to the end, where gzip's checksum is
-        pass
-
-
-class _Bounded:
-    """A file to read that must not unpack to more than CIFAR-10 does: whatever a header asks for, it gets no more."""
-
-    def __init__(self, file: io.BufferedIOBase) -> None:
-        self._file, self._left = file, _MOST_UNPACKED
-
-    def read(self, size: int) -> bytes:
-        block = self._file.read(size)
-        self._left -= len(block)
-        if self._left < 0:
-            raise tarfile.ReadError(f"it unpacks to more than {_MOST_UNPACKED:,} bytes")
-        return block
+def _file_bytes() -> int:
+    return _RECORDS * (1 + _PIXELS)
