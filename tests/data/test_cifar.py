@@ -282,6 +282,7 @@ def test_opened_as_data_of_ones_own(tmp_path: Path) -> None:
         assert opened.dataset.condition is None
         assert np.array_equal(opened.dataset.x.numpy(), wanted)
         assert "15 pictures, 32 x 32" in opened.report[0]
+        assert opened.report[-1] == "left out: labels, and 3 pictures to test with"
     form = open_data(folder).form
     assert np.array_equal(form.read(folder / NAMES[5]).x.numpy(), BATCHES[NAMES[5]][0])
     with pytest.raises(ValueError, match=r"test_batch\.bin must have 9,219 bytes"):

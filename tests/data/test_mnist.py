@@ -175,6 +175,7 @@ def test_opened_as_data_of_ones_own(tmp_path: Path) -> None:
         assert opened.dataset.condition is None
         assert np.array_equal(opened.dataset.x[:, 0].numpy(), arrays[name])
         assert f"{len(arrays[name])} pictures, 28 x 28" in opened.report[0]
+        assert ("left out: labels, and 3 pictures to test with" in opened.report) == path.is_dir()
         assert torch.equal(opened.form.read(path).x, opened.dataset.x)
     with pytest.raises(ValueError, match="give the file of the images, not that of the labels"):
         open_data(tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz")

@@ -1,5 +1,6 @@
 """Any file: rows of states, or a ValueError that names it. Never another error, whatever the bytes are."""
 
+import gzip
 import json
 import shutil
 import tempfile
@@ -69,7 +70,18 @@ def jpeg(folder: Path) -> Path:
     return folder / "photos"
 
 
-MAKERS = [npy, npz, table, parquet, text, music, png, jpeg]
+def idx(folder: Path) -> Path:
+    pixels = np.random.default_rng(0).integers(0, 256, 40).astype(np.uint8)
+    (folder / "a-idx3-ubyte").write_bytes(bytes([0, 0, 8, 3, 0, 0, 0, 2, 0, 0, 0, 5, 0, 0, 0, 4]) + pixels.tobytes())
+    return folder / "a-idx3-ubyte"
+
+
+def packed_idx(folder: Path) -> Path:
+    (folder / "a-idx3-ubyte.gz").write_bytes(gzip.compress(idx(folder).read_bytes(), mtime=0))
+    return folder / "a-idx3-ubyte.gz"
+
+
+MAKERS = [npy, npz, table, parquet, text, music, png, jpeg, idx, packed_idx]
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +124,7 @@ def test_each_kind_opens_writes_and_reads_itself(make: Callable[[Path], Path], t
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in written)
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(path.name for path in written)
     with pytest.raises(ValueError, match="x must have shape"):
-        opened.form.write(opened.dataset.x[:, :1], tmp_path / "out2")
+        opened.form.write(opened.dataset.x[..., :1], tmp_path / "out2")
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -161,7 +173,13 @@ def test_damaged_files(make: Callable[[Path], Path], folder: Path) -> None:
     check()
 
 
-@pytest.mark.parametrize("suffix", [".npy", ".npz", ".csv", ".tsv", ".parquet", ".txt", ".mid", ".png", ".zip", ""])
+@pytest.mark.parametrize(
+    "suffix",
+    [
+        *(".npy", ".npz", ".csv", ".tsv", ".parquet", ".txt", ".mid", ".png", ".zip", "", ".gz", ".tar.gz"),
+        *("-idx3-ubyte", "-idx3-ubyte.gz"),
+    ],
+)
 def test_any_bytes(suffix: str, folder: Path) -> None:
     place = folder / f"bytes{suffix}"
     place.mkdir()

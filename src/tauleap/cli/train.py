@@ -33,8 +33,8 @@ class Train:
     """Train a model on your own data, or by a recipe; or go on with a run that was begun in the same folder.
 
     Data is an array of whole numbers (.npy, .npz), a table of categories (.csv, .tsv, .parquet), a text (.txt), a
-    folder of MIDI files or a folder of pictures. What suits it is chosen and said; what is not given for a recipe is as
-    the recipe says.
+    folder of MIDI files, a folder of pictures, an idx file (MNIST) or CIFAR-10's binary archive. What suits it is
+    chosen and said; what is not given for a recipe is as the recipe says.
     """
 
     what: str

@@ -77,18 +77,19 @@ def cifar10(path: str | os.PathLike[str] | None = None, *, download: bool = Fals
 
 
 def is_cifar(path: Path) -> bool:
-    """Whether a file or folder is called like the archive, the folder in it (of any version), or a file of that."""
+    """Whether a file is an archive, or a folder has the files of one: of any version, since some are refused."""
     if path.is_dir():
         return any((path / name).is_file() for name in (_TRAIN[0], _pickled(_TRAIN[0])))
-    return path.is_file() and (
-        path.name in (*_TRAIN, *_TEST) or path.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
-    )
+    return path.is_file() and path.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
 
 
-def training_pictures(path: Path) -> Tensor:
-    """(n, 3, 32, 32) bytes: those to train with of an archive or folder, or all of one of its files."""
-    if path.name not in (*_TRAIN, *_TEST) or path.is_dir():
-        return cifar10(path)[0].x
+def is_batch(path: Path) -> bool:
+    """Whether a file is called like one of the six in the archive."""
+    return path.is_file() and path.name in (*_TRAIN, *_TEST)
+
+
+def read_batch(path: Path) -> Tensor:
+    """Its pictures, (n, 3, 32, 32) bytes."""
     return _pictures([(path.name, _file(path))], (path.name,), path.parent)[0]
 
 

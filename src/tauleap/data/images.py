@@ -73,11 +73,10 @@ class ImageForm(Form):
         """
         many = packed_pictures(path)
         if many is not None:
-            if tuple(many.shape[1:]) != self.shape:
-                raise ValueError(
-                    f"{path} has pictures of shape {tuple(many.shape[1:])}, what is wanted is {self.shape}"
-                )
-            return Dataset(many, 256)
+            shape = tuple(many.pictures.shape[1:])
+            if shape != self.shape:
+                raise ValueError(f"{path} has pictures of shape {shape}, what is wanted is {self.shape}")
+            return Dataset(many.pictures, 256)
         files = [path] if path.is_file() else files_in(path, SUFFIXES)
         _fits(len(files), self, path)
         x = torch.empty(len(files), *self.shape, dtype=torch.uint8)
@@ -165,13 +164,14 @@ def open_packed(path: Path) -> Opened | None:
     many = packed_pictures(path)
     if many is None:
         return None
-    channels, height, width = many.shape[1:]
+    rows, channels, height, width = many.pictures.shape
     try:
         form = ImageForm(channels, height, width)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    report = [f"{path.name}: {len(many)} pictures, {width} x {height}", "grey" if channels == 1 else _COLOURS]
-    return Opened(Dataset(many, 256), form, [*report, "left out: labels, and pictures to test with, where it has them"])
+    report = [f"{path.name}: {rows} pictures, {width} x {height}", "grey" if channels == 1 else _COLOURS]
+    report += [] if many.left_out is None else [f"left out: {many.left_out}"]
+    return Opened(Dataset(many.pictures, 256), form, report)
 
 
 @contextmanager

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from torch import Tensor
-
 from tauleap.data.arrays import Dataset
 from tauleap.data.idx import read_idx
 from tauleap.data.labelled import SHADES, check_labels, of_shape
@@ -42,11 +40,6 @@ def mnist(folder: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
 def is_mnist(path: Path) -> bool:
     """Whether a folder holds the images to train with."""
     return path.is_dir() and _find(path, "train-images", axes=3) is not None
-
-
-def training_images(path: Path) -> Tensor:
-    """Those of a folder, (n, 1, 28, 28) bytes."""
-    return mnist(path)[0].x
 
 
 def _part(folder: Path, part: str) -> Dataset:
