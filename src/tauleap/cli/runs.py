@@ -24,7 +24,7 @@ MOST_CELLS = 2**24
 """Sites in one file of samples."""
 _MOST_ROWS = 1024
 _ENTRY_BYTES = 64
-"""What sampling takes for each entry (rows x sites x states): 20 to 76 bytes were measured, by sampler and network.
+"""What sampling takes for each entry (rows x sites x states): 17 to 76 bytes were measured, by sampler and network.
 
 Leaps so long that a site jumps dozens of times take more, for each jump is drawn.
 """

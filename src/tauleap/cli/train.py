@@ -40,7 +40,7 @@ class Train:
     what: str
     """A file or a folder; or the recipe toy, toy-paper, digits, music, mnist or cifar10."""
     data: Path | None = None
-    """Of the recipe mnist: a folder of idx files, or an .npz. Of cifar10: the binary archive, its folder, or an .npz."""
+    """For mnist, a folder of idx files or an .npz; for cifar10, the binary archive, its folder or an .npz."""
     download: bool = False
     """For cifar10: get the archive from its authors' site (170 MB), once."""
     out: Path | None = None
