@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--jobs", type=int, default=2)

@@ -86,7 +86,7 @@ def load(models: Path) -> Classifier:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     arguments = parser.parse_args()
     loaded = pictures.load(arguments.data)

@@ -44,7 +44,7 @@ TESTED, TIMES = 256, 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     parser.add_argument("--rows", nargs="+", choices=[*ROWS, "all"], default=["all"], metavar="ROW")
     parser.add_argument("--samples", type=int, default=SAMPLES)

@@ -47,7 +47,7 @@ COMPLETIONS, GIVEN_PICTURES = 5, 4
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train, x_test and their labels")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     arguments = parser.parse_args()
     table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))

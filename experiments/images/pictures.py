@@ -1,21 +1,13 @@
-"""The images of the experiment: MNIST, 28 x 28 with 256 levels, and a part of it to validate with.
-
-The file is an .npz with ``x_train`` and ``x_test``, bytes (n, 28, 28), and the digits ``y_train`` and ``y_test``, which
-the classifier alone is told.
-"""
+"""The images of the experiment: MNIST, 28 x 28 with 256 levels, and a part of it to validate with."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-import torch
-
-from tauleap.data import Dataset
+from tauleap.data import Dataset, mnist
 
 VALIDATION, SPLIT_SEED = 1000, 0
-LEVELS = 256
 
 
 @dataclass(frozen=True)
@@ -27,18 +19,11 @@ class Pictures:
     test: Dataset
 
     def to_train(self) -> tuple[Dataset, Dataset]:
-        """Without the digits."""
+        """Without the digits, which the classifier alone is told."""
         return replace(self.train, condition=None), replace(self.validation, condition=None)
 
 
 def load(path: Path) -> Pictures:
-    with np.load(path, allow_pickle=False) as arrays:
-        train, test = (
-            Dataset(
-                torch.from_numpy(arrays[f"x_{part}"])[:, None],
-                LEVELS,
-                condition=torch.from_numpy(arrays[f"y_{part}"]).long(),
-            )
-            for part in ("train", "test")
-        )
+    """From a folder of idx files, or an .npz with x_train, y_train, x_test and y_test."""
+    train, test = mnist(path)
     return Pictures(*train.split(VALIDATION, seed=SPLIT_SEED), test)

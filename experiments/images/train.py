@@ -21,7 +21,7 @@ from tauleap.training import Run, train
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=MODELS)
-    parser.add_argument("--data", type=Path, required=True, help=".npz with x_train and x_test")
+    parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--steps", type=int, default=6000)
     parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
     parser.add_argument("--seed", type=int, default=0)

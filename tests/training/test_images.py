@@ -102,7 +102,7 @@ def tiny(masked: bool) -> Denoiser:
 )
 def test_every_model_trains(process: ForwardProcess, objective: Objective, tmp_path: Path) -> None:
     recipe = mnist(
-        lambda: (pictures(4), pictures(2)),
+        lambda: (pictures(4), None),
         process=process,
         objective=objective,
         denoiser=lambda: tiny(process.num_states == 257),
