@@ -158,7 +158,7 @@ class _Loop:
             self.display.say(f"step {step}: {estimate.value:.4f} ± {estimate.stderr:.4f} bits/dim on {estimate.n} rows")
             found = {"bits_per_dim": estimate.value, "stderr": estimate.stderr, "rows": estimate.n}
             self._log(lambda logs: logs.write("validation", step, found))
-        picture = self.recipe.picture
+        picture = None if settings.sample_every is None else self.recipe.picture
         if picture is not None and self._due(settings.sample_every):
             with self.watch.paused(), self.engine.averaged():
                 samples = draw_samples(self.engine, step)

@@ -62,6 +62,7 @@ class Settings:
     validate_every: int | None = None
     validation_rows: int = 1024
     sample_every: int | None = None
+    """Steps between pictures of samples, and one at the end; None: none at all."""
     samples: int = 64
 
     def __post_init__(self) -> None:
