@@ -1,0 +1,47 @@
+"""The rows of the music and image tables ask the network as often as they say."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from tauleap.sampling import Sampler, Trapezoidal, WithCorrector
+
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
+
+
+def rows_of(experiment: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(EXPERIMENTS / experiment))
+    for name in ("rows", "models", "songs", "pictures"):  # both experiments have files of these names
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    found = importlib.import_module("rows")
+    for name in ("rows", "models", "songs", "pictures"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    return found
+
+
+def passes(sampler: Sampler, times: list[float]) -> int:
+    """With one for the end."""
+    if isinstance(sampler, WithCorrector):
+        return 1 + len(times) - 1 + sampler.steps * sum(s < sampler.start for s in times[1:])
+    return 1 + (2 if isinstance(sampler, Trapezoidal) else 1) * (len(times) - 1)
+
+
+@pytest.mark.parametrize("experiment", ["music", "images"])
+def test_rows_cost_what_they_say(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = rows_of(experiment, monkeypatch)
+    assert len(rows.ROWS) > len(rows.TABLE) > 5
+    for name, row in rows.ROWS.items():
+        cost = passes(row.sampler, row.grid.tolist())
+        allowed = max(2, 0.03 * row.evaluations)
+        if isinstance(row.sampler, WithCorrector):
+            allowed = max(allowed, row.sampler.steps)  # a step more or less below the start
+        assert abs(cost - row.evaluations) <= allowed, name
+
+
+def test_the_step_of_the_papers_music(monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = rows_of("music", monkeypatch).TABLE["uniform-991"].grid
+    assert float((grid[:-1] - grid[1:]).min()) == pytest.approx(0.001)
+    assert float((grid[:-1] - grid[1:]).max()) == pytest.approx(0.001)
