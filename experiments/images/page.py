@@ -178,13 +178,13 @@ def published() -> list[str]:
     if not path.exists():
         return []
     found = json.loads(path.read_text(encoding="utf-8"))
-    first, last = found["loss"][0], found["loss"][-1]
+    before, after = found["loss"]["before"], found["loss"]["after"]
     return [
         "## The published recipe",
         "",
         f"`tauleap.recipes.cifar10`, {found['weights']:,} weights, for {found['steps']} steps of {found['batch']} real "
-        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss fell from {first['loss']:,.0f} (mean of steps "
-        f"{first['from']} to {first['to']}) to {last['loss']:,.0f} (steps {last['from']} to {last['to']}). bits/dim of "
+        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss of {found['loss']['images']} test images, at the same "
+        f"times and with the same noise, fell from {before:,.0f} to {after:,.0f} (it lacks constants). bits/dim of "
         f"{found['bits']['images']} test images is then {cell(found['bits'])}, and {found['samples']} images were "
         f"drawn with {found['evaluations']} evaluations. That is no model yet; it shows that all of the recipe runs.",
         "",

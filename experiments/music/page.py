@@ -171,8 +171,8 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
         lines.append(
             "- Birth/death is far from learnt. L_eCT draws one jump and weighs it by the rate of all jumps, up to "
             f"{fastest(birth_death_noise()):,.0f} for birth/death and {fastest(uniform_noise()):,.0f} for uniform "
-            "rates, while what is to be learnt are some hundred nats: a likely reason for so slow a beginning, which we have "
-            "not tested. The paper trained for a million steps."
+            "rates, while what is to be learnt are some hundred nats: a likely reason for so slow a beginning, which we "
+            "have not tested. The paper trained for a million steps."
         )
     if "uniform" in rows and "ancestral-64" in rows:
         full, quarter = rows["uniform"], rows["ancestral-64"]
