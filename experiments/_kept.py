@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,13 @@ def write_piece(path: Path, piece: dict[str, np.ndarray], mark: str) -> None:
     """Whole or not at all, with the ``mark`` of the weights."""
     with _files.replacing(path) as file:
         np.savez_compressed(file, **piece, mark=np.array(mark))
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all: two processes may write at once."""
+    path.parent.mkdir(exist_ok=True)
+    with _files.replacing(path) as file:
+        file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
 def mark_of(path: Path) -> str | None:

@@ -12,7 +12,7 @@ def wrapped(line: str) -> str:
     return textwrap.fill(
         line,
         120,
-        subsequent_indent="  " if line.startswith("- ") else "",
+        subsequent_indent=" " * (len(line) - len(line.lstrip()) + 2 * line.lstrip().startswith("- ")),
         break_long_words=False,
         break_on_hyphens=False,
     )

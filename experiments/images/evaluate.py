@@ -35,7 +35,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, read_piece, steps_of, write_piece
+from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, BATCH, SAMPLES = 100, 20, 500
@@ -52,7 +52,7 @@ def main() -> None:
     arguments = parser.parse_args()
     began = time.monotonic()
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
-    models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name).is_dir()}
+    models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()}
     marks = {name: fingerprint(model)[:16] for name, model in models.items()}
     pieces = arguments.models / "pieces"
     pieces.mkdir(exist_ok=True)
@@ -127,8 +127,9 @@ def collect(models: Path, pieces: Path, data: Path) -> None:
             "times": held[0]["times"].round(6).tolist(),
         }
     results = {"rows": rows, "models": described, "real": of_real(real, eye)}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if not rows:
+        raise SystemExit(f"{models} has no model with samples: nothing is written")
+    write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
 
 
@@ -158,7 +159,7 @@ def describe(models: Path, test: Tensor) -> dict[str, Any]:
     before = json.loads(path.read_text())["models"] if path.exists() else {}
     out = {}
     for name in MODELS:
-        if not (models / name).is_dir():
+        if not (models / name / "latest").exists():
             continue
         model = tl.load(models / name)
         mark, known = fingerprint(model)[:16], before.get(name, {})

@@ -55,7 +55,7 @@ def main() -> None:
     distances(table)
     per_step(table)
     grids(arguments.models / "pieces")
-    if not (arguments.models / "gaussian").is_dir():
+    if not (arguments.models / "gaussian" / "latest").exists():
         return
     model, test = opened(arguments.models / "gaussian"), pictures.load(arguments.data).test.x.long()
     with evaluating(model.reverse):

@@ -183,9 +183,9 @@ def published() -> list[str]:
         "## The published recipe",
         "",
         f"`tauleap.recipes.cifar10`, {found['weights']:,} weights, for {found['steps']} steps of {found['batch']} real "
-        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss of {found['loss']['images']} test images, at the same "
-        f"times and with the same noise, fell from {before:,.0f} to {after:,.0f} (it lacks constants). bits/dim of "
-        f"{found['bits']['images']} test images is then {cell(found['bits'])}, and {found['samples']} images were "
+        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss of {found['loss']['images']} test images, at the "
+        f"same times and with the same noise, fell from {before:,.0f} to {after:,.0f} (it lacks constants). bits/dim "
+        f"of {found['bits']['images']} test images is then {cell(found['bits'])}, and {found['samples']} images were "
         f"drawn with {found['evaluations']} evaluations. That is no model yet; it shows that all of the recipe runs.",
         "",
         "*`python experiments/images/cifar10.py --data FILE`*",

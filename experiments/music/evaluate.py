@@ -35,7 +35,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, read_piece, steps_of, write_piece
+from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 BATCH, TIMES = 16, 4
@@ -53,7 +53,9 @@ def main() -> None:
     test = songs.load(arguments.data).tested.long()
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
     wanted = sorted({ROWS[name].model for name in chosen}, key=NAMES.index)
-    models = {name: tl.load(arguments.models / name) for name in wanted if (arguments.models / name).is_dir()}
+    models = {
+        name: tl.load(arguments.models / name) for name in wanted if (arguments.models / name / "latest").exists()
+    }
     marks = {name: fingerprint(model)[:16] for name, model in models.items()}
     pieces = arguments.models / "pieces"
     pieces.mkdir(exist_ok=True)
@@ -129,10 +131,13 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
         for number in ("hellinger", "outliers"):
             done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
             spread = done.spread if math.isfinite(done.spread) else None
-            rows[name][number] = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread}
+            songs_own = np.mean([piece[number] for piece in held], axis=0).round(5).tolist()
+            values = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread, "songs": songs_own}
+            rows[name][number] = values
     results = {"songs": len(test), "different": different(test.numpy()), "rows": rows, "models": described}
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "table.json").write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if not rows:
+        raise SystemExit(f"{models} has no model with completions: nothing is written")
+    write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
 
 
@@ -153,7 +158,7 @@ def describe(models: Path, test: Tensor) -> dict[str, Any]:
     before = json.loads((RESULTS / "table.json").read_text()) if (RESULTS / "table.json").exists() else {"models": {}}
     out = {}
     for name in NAMES:
-        if not (models / name).is_dir():
+        if not (models / name / "latest").exists():
             continue
         model = tl.load(models / name)
         mark, known = fingerprint(model)[:16], before["models"].get(name, {})

@@ -52,13 +52,19 @@ TABLE = {
     "uniform-991": Row("tau-leaping, uniform, tau = 0.001", "uniform-ect", LEAPS, 991),
 }
 
-CURVES = {
-    f"{name}-{evaluations}": Row(TABLE[name].label, TABLE[name].model, TABLE[name].sampler, evaluations)
-    for evaluations in CURVE
-    for name in ("uniform", "ancestral")
-} | {
-    f"shipped-{evaluations}": Row(TABLE["shipped"].label, SHIPPED, Ancestral(), evaluations, end=0.001, final="sample")
-    for evaluations in CURVE[:4]
-}
+CURVES = (
+    {"ancestral-991": Row("ancestral steps, uniform", "uniform-ect", Ancestral(), 991)}
+    | {
+        f"{name}-{evaluations}": Row(TABLE[name].label, TABLE[name].model, TABLE[name].sampler, evaluations)
+        for evaluations in CURVE
+        for name in ("uniform", "ancestral")
+    }
+    | {
+        f"shipped-{evaluations}": Row(
+            TABLE["shipped"].label, SHIPPED, Ancestral(), evaluations, end=0.001, final="sample"
+        )
+        for evaluations in CURVE[:4]
+    }
+)
 
 ROWS = TABLE | CURVES

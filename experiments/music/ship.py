@@ -10,15 +10,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
 import songs
-from evaluate import RESULTS, steps_of
+from evaluate import RESULTS
 from models import SHIPPED
 from rows import ROWS
 
 import tauleap as tl
 from tauleap.cli.runs import fingerprint
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _kept import steps_of
 
 NAME = "music-small"
 FOLDER = Path(__file__).parents[2] / "src" / "tauleap" / "pretrained" / "models" / NAME
@@ -31,12 +36,12 @@ Melodies of 16 bars, one pitch or a rest for each sixteenth note: 256 sites of 1
 holes in one, and plays from nothing.
 
 - Data: melodies of the Lakh MIDI dataset (Colin Raffel, *Learning-Based Methods for Comparing Sequences*, 2016; CC BY
-  4.0), as prepared for plassma/symbolic-music-discrete-diffusion (MIT): 11,012 melodies, each in twelve keys. Test
-  songs share no four bars with them in any key.
+  4.0), as prepared for plassma/symbolic-music-discrete-diffusion (MIT): {melodies:,} melodies, each in twelve keys. Its
+  test songs are others.
 - Model: absorbing noise with a log-linear schedule; a transformer with rotary positions, width 96, depth 4, {weights:,}
   weights.
-- Recipe: `tauleap.recipes.music` as it is: the complete bound, Adam with 2e-3, batches of 16, averaged weights (0.998),
-  {steps:,} steps, seed {seed}. In two of five cases the first two bars were given, otherwise nothing, scattered sites,
+- Recipe: `tauleap.recipes.music`: the complete bound, Adam with {lr:g} that falls to a hundredth along half a cosine,
+  batches of {batch_size}, averaged weights ({ema:g}), {steps:,} steps, seed {seed}. In two of five cases the first two bars were given, otherwise nothing, scattered sites,
   spans or holes.
 - bits/dim of {songs} test songs: {bits}; given their first two bars: {given} (standard errors; {times} times each, seed
   0).
@@ -64,27 +69,32 @@ def main() -> None:
     measured = {name: row for name, row in table["rows"].items() if row["mark"] == mark}
     if table["models"].get(SHIPPED, {}).get("mark") != mark or not measured:
         raise SystemExit("results/table.json is of other weights: run evaluate.py --rows shipped first")
-    test = songs.load(arguments.data).tested.long()
+    loaded = songs.load(arguments.data)
+    test, melodies = loaded.tested.long(), len(loaded.train_all)
+    with (run / "latest" / "recipe.json").open(encoding="utf-8") as file:
+        settings = json.load(file)["recipe"]["settings"]
     alone = model.bits_per_dim(test, samples=TIMES, seed=0)
     bits = table["models"][SHIPPED]["bits"]
     model.about = {
         "name": NAME,
-        "data": "melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0), 11,012 of them in twelve keys",
+        "data": f"melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0), {melodies:,} of them in twelve keys",
         "step": steps_of(run),
-        "seed": 0,
+        "seed": settings["seed"],
         "weights": sum(p.numel() for p in model.reverse.parameters()),
         "bits_per_dim": {"value": alone.value, "stderr": alone.stderr, "n": alone.n},
         "bits_per_dim_given_two_bars": {"value": bits[0], "stderr": bits[1], "n": bits[2]},
     }
     model.save(FOLDER)
-    (FOLDER / "README.md").write_text(card(model, measured, table["songs"]), encoding="utf-8")
+    (FOLDER / "README.md").write_text(
+        card(model, measured, table["songs"], settings | {"melodies": melodies}), encoding="utf-8"
+    )
     size = sum(path.stat().st_size for path in FOLDER.iterdir())
     if size > MOST_BYTES:
         raise SystemExit(f"{FOLDER} has {size:,} bytes, more than {MOST_BYTES:,}")
     print(f"written: {FOLDER}, {size:,} bytes")
 
 
-def card(model: tl.Model, measured: dict, tested: int) -> str:
+def card(model: tl.Model, measured: dict, tested: int, trained: dict) -> str:
     about = model.about
     rows = [
         f"| {round(row['evaluations'])} | {row['hellinger']['value']:.3f} ± {row['hellinger']['stderr']:.3f} "
@@ -98,6 +108,7 @@ def card(model: tl.Model, measured: dict, tested: int) -> str:
         weights=about["weights"],
         steps=about["step"],
         seed=about["seed"],
+        **{name: trained[name] for name in ("lr", "batch_size", "ema", "melodies")},
         songs=bits["n"],
         bits=f"{bits['value']:.3f} ± {bits['stderr']:.3f}",
         given=f"{given['value']:.3f} ± {given['stderr']:.3f}",
