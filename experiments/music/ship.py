@@ -41,8 +41,8 @@ holes in one, and plays from nothing.
 - Model: absorbing noise with a log-linear schedule; a transformer with rotary positions, width 96, depth 4, {weights:,}
   weights.
 - Recipe: `tauleap.recipes.music`: the complete bound, Adam with {lr:g} that falls to a hundredth along half a cosine,
-  batches of {batch_size}, averaged weights ({ema:g}), {steps:,} steps, seed {seed}. In two of five cases the first two bars were given, otherwise nothing, scattered sites,
-  spans or holes.
+  batches of {batch_size}, averaged weights ({ema:g}), {steps:,} steps, seed {seed}. In two of five cases the first two
+  bars were given, otherwise nothing, scattered sites, spans or holes.
 - bits/dim of {songs} test songs: {bits}; given their first two bars: {given} (standard errors; {times} times each, seed
   0).
 
