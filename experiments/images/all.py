@@ -1,6 +1,6 @@
 """The whole experiment, two processes at a time, from training to the page; killed and started again, it goes on.
 
-    nice -n 19 python experiments/images/all.py --data FILE --steps 5000
+    nice -n 19 python experiments/images/all.py --data FILE --steps 4000
 
 Training comes first, then the classifier, samples, figures and page. Each process has one thread.
 """
@@ -24,7 +24,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     both = ["--data", str(arguments.data), "--models", str(arguments.models)]

@@ -15,7 +15,6 @@ from tauleap.recipes.images import (
     discrete_time,
     gaussian_noise,
     mnist,
-    one_pass,
     small_denoiser,
     small_masked_denoiser,
     small_settings,
@@ -40,7 +39,6 @@ MODELS = {
     "gaussian": Entry("Gaussian noise, complete bound", gaussian_noise, small_denoiser, CompleteElbo()),
     "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS)),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
-    "gaussian-ect": Entry("Gaussian noise, L_eCT", gaussian_noise, small_denoiser, one_pass()),
 }
 
 

@@ -1,6 +1,6 @@
 """Trains one model of the image experiment, or goes on with it.
 
-    python experiments/images/train.py gaussian --data FILE --steps 6000
+    python experiments/images/train.py gaussian --data FILE --steps 4000
 
 FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
 that was stopped goes on by the same command. The learning rate falls to the last of the --steps.
@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("model", choices=MODELS)
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
-    parser.add_argument("--steps", type=int, default=6000)
+    parser.add_argument("--steps", type=int, default=4000)
     parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)

@@ -97,7 +97,7 @@ def published_settings() -> Settings:
     )
 
 
-def small_settings(steps: int = 6000) -> Settings:
+def small_settings(steps: int = 4000) -> Settings:
     """What one core does in an hour: small batches, large steps that fall to the end, half precision in the network."""
     return Settings(
         batch_size=32,
