@@ -39,7 +39,7 @@ def main() -> None:
     arguments = parser.parse_args()
     made = cifar10(arguments.data)
     numbers = {"batch_size": BATCH, "warmup": WARMUP, "steps": arguments.steps, "seed": SEED}
-    quiet = {"log_every": 1, "validate_every": None, "sample_every": None, "checkpoint_every": 10}
+    quiet = {"log_every": 1, "validation_rows": 4, "sample_every": None, "checkpoint_every": 10}
     made = replace(made, settings=replace(made.settings, **numbers, **quiet))
     result = train(made, Run(arguments.out, tensorboard=False, keep=1))
     model, (_, test) = tl.load(result.checkpoint), made.data()
