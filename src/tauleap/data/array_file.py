@@ -7,6 +7,7 @@ must be what the file has bytes for, so that memory is taken only for what is th
 from __future__ import annotations
 
 import io
+import lzma
 import math
 import warnings
 import zipfile
@@ -32,6 +33,18 @@ _PREFERRED = ("x", "data", "train", "x_train", "arr_0")
 _MISSING = "missing"
 # What numpy's parser gives for a header that is none.
 _BAD_HEADER = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, KeyError, TokenError)
+BAD_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    NotImplementedError,
+    RuntimeError,
+    OSError,
+    MemoryError,
+    KeyError,
+)
+"""What zipfile and the libraries that unpack for it raise where an archive is damaged."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +199,7 @@ def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of the named arrays of whole numbers that an ``.npz`` has; no others are looked at."""
     limits.size(path)
     with _archive(path) as (archive, entries):
-        return {name: _entry(archive, entries[name], f"{path}: {name}") for name in names if name in entries}
+        return {name: read_entry(archive, entries[name], f"{path}: {name}") for name in names if name in entries}
 
 
 @contextmanager
@@ -195,7 +208,7 @@ def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, dict[str, zipfile.Zi
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive, {entry.filename.removesuffix(".npy"): entry for entry in archive.infolist()}
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+    except BAD_ARCHIVE as error:
         raise ValueError(f"{path} is damaged, or no archive of arrays: {error}") from error
 
 
@@ -207,17 +220,21 @@ def _from_archive(
         name = next((key for key in _PREFERRED if key in names), names[0] if len(names) == 1 else None)
     if name is None or name not in entries:
         raise ValueError(f"{path} holds the arrays {', '.join(names[:20]) or '(none)'}: say which one is the data")
-    found = _entry(archive, entries[name], f"{path}: {name}")
+    found = read_entry(archive, entries[name], f"{path}: {name}")
     _rows(found, path)
     if _MISSING not in entries or name == _MISSING:
         return found, None
-    missing = _entry(archive, entries[_MISSING], f"{path}: {_MISSING}")
+    missing = read_entry(archive, entries[_MISSING], f"{path}: {_MISSING}")
     if missing.dtype != bool or missing.shape != found.shape:
         raise ValueError(f"{path}: {_MISSING} must be bool of shape {found.shape}, got {missing.dtype} {missing.shape}")
     return found, missing if missing.any() else None
 
 
-def _entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> np.ndarray:
+def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> np.ndarray:
+    """The array of whole numbers in one entry of an archive, which messages call ``where``.
+
+    What an archive that is damaged there raises is one of ``BAD_ARCHIVE``.
+    """
     if entry.file_size > limits.FILE_BYTES:
         raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
     with archive.open(entry) as file:

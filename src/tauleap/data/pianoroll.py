@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-import zlib
 from typing import Any
 
 import numpy as np
 
+from tauleap.data.array_file import BAD_ARCHIVE, read_entry
 from tauleap.data.midi import MidiFile, Note
 
 _UNPACKED = 2**28  # bytes
@@ -35,13 +35,11 @@ def read_pianoroll(content: bytes) -> MidiFile:
                 raise ValueError("it has no info.json, so it is no piano roll")
             info = json.loads(archive.read("info.json"))
             arrays = {
-                name.removesuffix(".npy"): np.lib.format.read_array(
-                    io.BytesIO(archive.read(name)), allow_pickle=False, max_header_size=10_000
-                )
+                name.removesuffix(".npy"): read_entry(archive, archive.getinfo(name), name.removesuffix(".npy"))
                 for name in names
                 if name.startswith("pianoroll_") and name.endswith(".npy")
             }
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, KeyError) as error:
+    except BAD_ARCHIVE as error:
         raise ValueError(f"it is no whole .npz ({error})") from error
     return _notes(info, arrays)
 
@@ -70,7 +68,7 @@ def _track(arrays: dict[str, np.ndarray], number: int) -> list[Note]:
     if not whole or data.ndim != 1 or shape.tolist()[1:] != [_PITCHES] or len(begins) != _PITCHES + 1:
         raise ValueError(f"track {number} is not a matrix of times by {_PITCHES} pitches")
     inside = len(times) == len(data) and int(begins[0]) == 0 and int(begins[-1]) == len(data)
-    if not inside or (np.diff(begins) < 0).any() or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
+    if not inside or (begins[1:] < begins[:-1]).any() or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
         raise ValueError(f"track {number} has entries outside its matrix")
     notes = []
     for pitch in range(_PITCHES):
