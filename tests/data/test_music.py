@@ -2,6 +2,7 @@
 
 import io
 import wave
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -142,6 +143,115 @@ def test_chords_are_no_melody() -> None:
     assert legato.tolist() == [60 + i // 4 % 5 for i in range(160)]
 
 
+def fast(length: Fraction, count: int) -> list[Note]:
+    """One note after the other, each of ``length`` quarters, at 480 ticks."""
+    return [Note(int(480 * length * i), int(480 * length * (i + 1)), 60 + i % 12) for i in range(count)]
+
+
+@pytest.mark.parametrize("length", [Fraction(1, 8), Fraction(1, 6), Fraction(1, 12), Fraction(1, 16), Fraction(1, 5)])
+def test_fast_runs_are_melodies(length: Fraction) -> None:
+    notes = fast(length, 60)
+    found = encode(notes, 480)
+    assert found is not None
+    # At each step sounds a note that is there, no further than half a step away.
+    for step, pitch in enumerate(found.tolist()):
+        near = {note.pitch for note in notes if note.start <= 120 * step + 60 and note.end >= 120 * step - 60}
+        assert pitch in near
+    # In thirty-seconds the note on the sixteenth is the one that is heard.
+    if length == Fraction(1, 8):
+        assert found.tolist()[:6] == [60, 62, 64, 66, 68, 70]
+
+
+def test_how_much_may_sound_together() -> None:
+    single = [Note(480 * i, 480 * i + 480, 60 + i % 2) for i in range(20)]
+    # A twentieth of the time, and a tick more.
+    assert encode([*single, Note(100, 580, 72)], 480) is not None
+    assert encode([*single, Note(100, 581, 72)], 480) is None
+    # Legato for half a sixteenth, of quarters and of notes of which it is half; and a tick more.
+    for length in (480, 120):
+        for over, is_melody in ((60, True), (61, False)):
+            notes = [Note(length * i, length * (i + 1) + over, 60 + i % 5) for i in range(40)]
+            assert (encode(notes, 480) is not None) is is_melody
+    short = [Note(60 * i, 60 * i + 60 + 60, 60 + i % 5) for i in range(40)]
+    assert encode(short, 480) is not None
+    assert encode([Note(n.start, n.end + 1, n.pitch) for n in short], 480) is None
+    # Chords of short notes are chords.
+    assert encode([Note(60 * i, 60 * i + 60, pitch) for i in range(40) for pitch in (60, 64)], 480) is None
+    assert encode([], 480) is None
+
+
+def test_notes_may_come_in_any_order() -> None:
+    notes = [Note(0, 130, 60), Note(120, 240, 62), Note(240, 360, 64)]
+    assert encode(notes[::-1], 480).tolist() == encode(notes, 480).tolist() == [60, 62, 64]  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def test_a_track_that_is_too_long_says_so(tmp_path: Path) -> None:
+    (tmp_path / "good.mid").write_bytes(write_midi(decode(tune().tolist()), 4, 120))
+    longest = 2**17
+    edge = [Note(0, 1, 60), Note(longest - 1, longest, 62)]
+    assert encode(edge, 4) is not None
+    assert encode([edge[0], Note(longest, longest + 1, 62)], 4) is None
+    (tmp_path / "long.mid").write_bytes(write_midi([edge[0], Note(longest, longest + 1, 62)], 4, 120))
+    told = "\n".join(open_data(tmp_path).report)
+    assert "a track longer than 131,072 steps: 1 (long.mid)" in told
+    assert "one note sounds at a time" not in told
+
+
+def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    content = write_midi(decode(tune().tolist()), 4, 120)
+    (tmp_path / "good.mid").write_bytes(content)
+    for number in range(12):
+        (tmp_path / f"cut{number:02d}.mid").write_bytes(content[: 30 + 7 * number])
+    for name in ("none.mid", "nothing.mid"):
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "secret.mid").write_bytes(content)
+    (tmp_path / "short.mid").write_bytes(write_midi(decode(tune(32).tolist()), 4, 120))
+    read_bytes = Path.read_bytes
+
+    def refused(self: Path) -> bytes:  # whoever runs the tests may be allowed to read everything
+        if self.name == "secret.mid":
+            raise PermissionError(13, "Permission denied", str(self))
+        return read_bytes(self)
+
+    monkeypatch.setattr(Path, "read_bytes", refused)
+    report = open_data(tmp_path).report
+    assert "1 melodies of 256 steps from 1 of 17 files" in report[0]
+    (damaged,) = [line for line in report if "damaged MIDI" in line]
+    assert damaged.startswith("left out: damaged MIDI: 12 (cut00.mid [byte 22: ")
+    assert "cut02.mid [byte 22: " in damaged
+    assert "left out: empty: 2 (none.mid, nothing.mid)" in report
+    assert "left out: cannot be opened: 1 (secret.mid [Permission denied])" in report
+    assert "left out: shorter than 256 steps: 1 (short.mid)" in report
+    with pytest.raises(ValueError, match=r"none\.mid is empty"):
+        melodies(tmp_path / "none.mid")
+
+
+@pytest.mark.parametrize("rest", [b"\0", b"\0" * 7, b"\x1a" * 100, b"MTrk\xff\xff\xff\xff??"])
+def test_bytes_after_the_last_track_are_no_damage(rest: bytes) -> None:
+    content = write_midi([Note(0, 3, 60), Note(3, 4, 62)], 4, 120)
+    assert read_midi(content + rest) == read_midi(content)
+
+
+def test_the_edges_of_the_filter() -> None:
+    many = torch.arange(256) % 20 + 70
+    for rests, reason in ((16, None), (17, "rests for more than a bar")):
+        for begin in (0, 100, 256 - rests):
+            x = many.clone()
+            x[begin : begin + rests] = REST
+            assert why_dull(x) == reason
+    # More than 50 rests are no pitch, in bars that are not silent; 51 of one pitch are too many, next to each other
+    # or not.
+    at = torch.arange(256)
+    assert why_dull(torch.where(at % 4 == 0, REST, many)) is None
+    for count, reason in ((50, None), (51, "stays on one pitch for too long")):
+        assert why_dull(torch.where((at % 5 == 0) & (at < 5 * count), 60, many)) == reason
+    # Two pitches pass, where each has few enough steps, one does not.
+    few = torch.full((256,), REST)
+    few[::10], few[5::10] = 60, 62
+    assert why_dull(few) is None
+    assert why_dull(few.where(few != 62, 60)) == "has one pitch only"
+
+
 def test_the_filter_of_the_paper() -> None:
     good = tune()
     assert why_dull(good) is None
@@ -176,11 +286,11 @@ def test_a_folder(tmp_path: Path) -> None:
     assert torch.equal(opened.dataset.x.long(), long.reshape(2, 256))
     assert (opened.form.num_states, opened.form.shape) == (129, (256,))
     told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 6 files" in told
+    assert "2 melodies of 256 steps from 1 of 6 files" in told
     assert "there already: 2 (again.MIDI)" in told
     assert "no track in which one note sounds at a time: 2 (chord.mid, drums.mid)" in told
     assert "shorter than 256 steps: 1 (short.mid)" in told
-    assert "damaged MIDI" in told
+    assert "damaged MIDI: 1 (broken.mid [byte" in told
     assert "1 files of other kinds" in told
     assert len(open_data(tmp_path / "songs", length=64).dataset) == 8
     # The rest at the end of the last bar is part of it.
@@ -209,7 +319,7 @@ def test_time_signatures(tmp_path: Path) -> None:
     written("changing.mid", (4, 4), (6, 8))
     opened = open_data(tmp_path)
     told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 4 files" in told
+    assert "2 melodies of 256 steps from 2 of 4 files" in told
     assert "in 3/4, where four quarters are not whole bars: 1 (waltz.mid)" in told
     assert "in 6/8, where four quarters are not whole bars: 1 (changing.mid)" in told
 

@@ -3,6 +3,7 @@
 import io
 import json
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -70,10 +71,38 @@ def test_a_folder_of_rolls(tmp_path: Path) -> None:
     opened = open_data(tmp_path / "lpd")
     assert torch.equal(opened.dataset.x.long(), torch.from_numpy(long.reshape(2, 256)))
     told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 4 files" in told
+    assert "2 melodies of 256 steps from 1 of 4 files" in told
     assert "there already: 2 (again.npz)" in told
-    assert "it is no whole .npz" in told
-    assert "it has no info.json, so it is no piano roll: 1 (other.npz)" in told
+    assert "no piano roll that can be read: 2 (broken.npz [it is no whole .npz" in told
+    assert "other.npz [it has no info.json, so it is no piano roll])" in told
+
+
+@pytest.mark.parametrize(
+    ("begins", "whole"),
+    [
+        (range(0, 1024, 16), True),
+        (range(0, 1024, 8), True),  # 2/4
+        ([0], True),  # nothing is said
+        ([], True),
+        (range(0, 1024, 12), False),  # 3/4
+        ([0, 4, *range(20, 1024, 16)], False),  # an upbeat
+        ([*range(0, 513, 16), *range(524, 1024, 12)], False),
+        (range(0, 1024, 32), False),
+    ],
+)
+@pytest.mark.parametrize("axes", [1, 2])
+def test_bars_must_be_of_four_quarters(begins: Iterable[int], whole: bool, axes: int, tmp_path: Path) -> None:
+    marks = np.zeros(1024, dtype=bool)
+    marks[list(begins)] = True
+    path = saved(tmp_path / "a.npz", roll(tune(256, 1), 4), resolution=4)
+    with zipfile.ZipFile(path, "a") as archive, archive.open("downbeat.npy", "w") as file:
+        np.lib.format.write_array(file, marks if axes == 1 else marks[:, None])
+    assert read_pianoroll(path.read_bytes()).whole_bars is whole
+    if whole:
+        assert len(open_data(tmp_path).dataset) == 1
+    else:
+        with pytest.raises(ValueError, match=r"bars do not begin every four quarters: 1 \(a\.npz\)"):
+            open_data(tmp_path)
 
 
 def changed(content: bytes, **arrays: object) -> bytes:

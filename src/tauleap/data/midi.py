@@ -28,12 +28,14 @@ class Note(NamedTuple):
 class MidiFile:
     """Ticks a quarter note, and the notes of each track and channel in the order of their beginnings; no drums.
 
-    ``signatures`` are the time signatures that it names, such as (3, 4); none are needed.
+    ``signatures`` are the time signatures that it names, such as (3, 4); none are needed. ``whole_bars`` is False where
+    it tells the beginnings of its bars, and they are not every four quarters.
     """
 
     ticks_per_quarter: int
     parts: list[list[Note]] = field(default_factory=list)
     signatures: list[tuple[int, int]] = field(default_factory=list)
+    whole_bars: bool = True
 
 
 class _Bytes:
@@ -67,7 +69,10 @@ class _Bytes:
 
 
 def read_midi(content: bytes) -> MidiFile:
-    """The notes in the bytes of a file; a ValueError says at which byte it is damaged."""
+    """The notes in the bytes of a file; a ValueError says at which byte it is damaged.
+
+    What follows the tracks that the header announces is not looked at: some programs leave bytes there.
+    """
     whole = _Bytes(content, 0, len(content))
     if whole.take(4) != b"MThd":
         raise ValueError("byte 0: it does not begin with MThd, so it is no MIDI file")
@@ -75,17 +80,18 @@ def read_midi(content: bytes) -> MidiFile:
     if length < 6:
         raise ValueError(f"byte 4: the header has {length} bytes, it must have 6")
     whole.number(2)
-    whole.number(2)
+    announced = whole.number(2)
     division = whole.number(2)
     whole.take(length - 6)
     if division == 0 or division >= 0x8000:
         raise ValueError("byte 12: it counts time in seconds or not at all; ticks a quarter note are wanted")
     file = MidiFile(division)
-    while whole.left:
+    while announced and whole.left:
         name, size = whole.take(4), whole.number(4)
         begin = whole.at
         whole.take(size)
         if name == b"MTrk":
+            announced -= 1
             file.parts += _read_track(_Bytes(content, begin, begin + size), file.signatures)
     return file
 

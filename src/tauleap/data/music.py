@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import ClassVar
@@ -33,9 +34,10 @@ ROLLS = (".npz",)
 REST, NUM_STATES, STEPS = 128, 129, 256
 _STEPS_A_QUARTER, STEPS_A_BAR = 4, 16
 _MOST_OF_ONE_PITCH = 50 / 256  # of the steps (Appendix H.3)
-_MOST_OVERLAP = 0.05
+_MOST_OVERLAP = Fraction(1, 20)
 _LONGEST_FILE = 2**24  # bytes; a symphony has a megabyte
 _LONGEST_PART = 2**17  # steps, about four hours and a half
+_TOO_LONG = f"a track longer than {_LONGEST_PART:,} steps"
 _HEARD = 8  # melodies that are also written as sound
 _TEMPO = 120  # quarters a minute
 _NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
@@ -121,7 +123,8 @@ def open_music(path: Path, *, length: int | None = None) -> Opened:
     The folder holds MIDI files, or the .npz files of the Lakh pianoroll dataset. A melody is a track in which one note
     sounds at a time; it is cut into pieces, one after the other. A piece is left out when it rests for more than a bar,
     has one pitch only, or one pitch on more than 50 of 256 steps; or when it is there already (Appendix H.3). Files
-    with a time signature in which four quarters are not whole bars are left out.
+    with a time signature in which four quarters are not whole bars, or whose bars begin elsewhere, are left out, and so
+    are those that cannot be read; the report says which.
     """
     steps = STEPS if length is None else _check.integer("length", length, least=1)
     form, pieces = MusicForm(steps), Pieces(steps)
@@ -129,19 +132,19 @@ def open_music(path: Path, *, length: int | None = None) -> Opened:
     for file in files:
         try:
             read = _read(file)
-        except ValueError as error:
-            pieces.skipped.add(str(error).removeprefix(f"{file}: "), file.name)
-            continue
-        odd = [f"{above}/{below}" for above, below in read.signatures if below % above]
-        if odd:
-            pieces.skipped.add(f"in {odd[0]}, where four quarters are not whole bars", file.name)
-            continue
-        found = _melodies(read)
-        if not found:
-            pieces.skipped.add("no track in which one note sounds at a time", file.name)
-        for melody in found:
-            pieces.add(melody, file.name)
-    return pieces.opened(form, path.name, f"{len(files)} files")
+        except UnusableError as error:
+            pieces.leave_out(file.name, error.reason, error.detail)
+        else:
+            pieces.take(read, file.name)
+    return pieces.opened(form, path.name, "files")
+
+
+class UnusableError(ValueError):
+    """A file that cannot be read: the ``reason``, in words that are the same for others, and what is its own."""
+
+    def __init__(self, message: str, reason: str, detail: str = "") -> None:
+        super().__init__(message)
+        self.reason, self.detail = reason, detail
 
 
 class Pieces:
@@ -149,7 +152,33 @@ class Pieces:
 
     def __init__(self, steps: int) -> None:
         self.steps, self.skipped = steps, Skipped()
+        self.seen = self.used = 0
         self._kept: dict[bytes, Tensor] = {}
+
+    def leave_out(self, name: str, reason: str, detail: str = "") -> None:
+        """Counts a file or tune that cannot be read."""
+        self.seen += 1
+        self.skipped.add(reason, name, detail)
+
+    def take(self, read: MidiFile, name: str) -> None:
+        """The pieces of a file or tune called ``name``, unless its bars are not those of four quarters."""
+        self.seen += 1
+        before = len(self._kept)
+        odd = [f"{above}/{below}" for above, below in read.signatures if below % above]
+        if odd:
+            self.skipped.add(f"in {odd[0]}, where four quarters are not whole bars", name)
+        elif not read.whole_bars:
+            self.skipped.add("bars do not begin every four quarters", name)
+        else:
+            reasons = [why_no_melody(part, read.ticks_per_quarter) for part in read.parts]
+            if _TOO_LONG in reasons:
+                self.skipped.add(_TOO_LONG, name)
+            elif None not in reasons:
+                self.skipped.add("no track in which one note sounds at a time", name)
+            for part, reason in zip(read.parts, reasons, strict=True):
+                if reason is None:
+                    self.add(_encoded(part, read.ticks_per_quarter), name)
+        self.used += len(self._kept) > before
 
     def add(self, melody: Tensor, name: str) -> None:
         """Cuts a melody, which comes from what is called ``name``."""
@@ -164,8 +193,8 @@ class Pieces:
             else:
                 self.skipped.add(reason, name)
 
-    def opened(self, form: MusicForm, name: str, source: str) -> Opened:
-        """The rows and the report."""
+    def opened(self, form: MusicForm, name: str, kind: str) -> Opened:
+        """The rows and the report; ``kind`` is what was read, such as files."""
         told = self.skipped.lines()
         if not self._kept:
             raise ValueError(
@@ -173,7 +202,7 @@ class Pieces:
                 "write a shorter length, or files in which a track holds one melody"
             )
         x = torch.stack(list(self._kept.values()))
-        report = [f"{name}: {len(x)} melodies of {self.steps} steps from {source}"]
+        report = [f"{name}: {len(x)} melodies of {self.steps} steps from {self.used} of {self.seen} {kind}"]
         return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in told])
 
 
@@ -183,16 +212,21 @@ def melodies(file: Path) -> list[Tensor]:
 
 
 def _read(file: Path) -> MidiFile:
-    content = limits.contents(file, _LONGEST_FILE)
-    if file.suffix.lower() in ROLLS:
-        try:
-            return read_pianoroll(content)
-        except ValueError as error:
-            raise ValueError(f"{file}: no piano roll that can be read, {error}") from error
     try:
-        return read_midi(content)
+        content = limits.contents(file, _LONGEST_FILE)
+    except OSError as error:
+        told = error.strerror or str(error)
+        raise UnusableError(f"{file}: cannot be opened, {told}", "cannot be opened", told) from error
     except ValueError as error:
-        raise ValueError(f"{file}: damaged MIDI, {error}") from error
+        size = file.stat().st_size if file.is_file() else None
+        reason = {None: "cannot be opened", 0: "empty"}.get(size, f"more than {_LONGEST_FILE:,} bytes")
+        raise UnusableError(str(error), reason) from error
+    roll = file.suffix.lower() in ROLLS
+    try:
+        return read_pianoroll(content) if roll else read_midi(content)
+    except ValueError as error:
+        reason = "no piano roll that can be read" if roll else "damaged MIDI"
+        raise UnusableError(f"{file}: {reason}, {error}", reason, str(error)) from error
 
 
 def _melodies(read: MidiFile) -> list[Tensor]:
@@ -201,33 +235,70 @@ def _melodies(read: MidiFile) -> list[Tensor]:
 
 
 def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
-    """One state a sixteenth, uint8; None where more than one note sounds at a time, but for short overlaps.
+    """One state a sixteenth, uint8; None where :func:`why_no_melody` has a reason.
 
-    Notes begin and end at the nearest sixteenth and last for one at least; where two meet, the later one sounds.
+    Notes begin and end at the nearest sixteenth and last for one at least; where two meet, the later one sounds. So
+    of notes shorter than a sixteenth those are heard that begin last in their step.
 
     >>> encode([Note(0, 100, 60), Note(100, 200, 62)], 100)
     tensor([60, 60, 60, 60, 62, 62, 62, 62], dtype=torch.uint8)
     """
+    return _encoded(notes, ticks_per_quarter) if why_no_melody(notes, ticks_per_quarter) is None else None
+
+
+def _encoded(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor:
+    silent, total = _extent(notes, ticks_per_quarter)
+    melody = np.full(total, REST, dtype=np.uint8)
+    for note in sorted(notes):
+        start, end = _span(note, ticks_per_quarter)
+        melody[start - silent : end - silent] = note.pitch
+    return torch.from_numpy(melody)
+
+
+def why_no_melody(notes: Sequence[Note], ticks_per_quarter: int) -> str | None:
+    """Why the notes of a track are no melody, or None where they are one.
+
+    In a melody one note sounds at a time. Time is counted in ticks, before anything is rounded, and two tolerances are
+    allowed, which are ours and not the paper's: played files are seldom exact. A note that lasts into the next one is
+    legato, and not counted, where it does so by at most half a sixteenth and half of either note. And all else that
+    sounds together may be a twentieth of the time in which anything sounds.
+    """
+    if not notes:
+        return "no notes"
+    if _extent(notes, ticks_per_quarter)[1] > _LONGEST_PART:
+        return _TOO_LONG
+    order = sorted(notes)
+    edges = [(note.start, 1) for note in order]
+    for note, following in zip(order, [*order[1:], None], strict=True):
+        end = note.end
+        if following is not None:
+            over = note.end - following.start
+            shorter = min(note.end - note.start, following.end - following.start)
+            if 0 < 2 * over <= shorter and 2 * _STEPS_A_QUARTER * over <= ticks_per_quarter:
+                end = following.start
+        edges.append((end, -1))
+    sounding = together = voices = now = 0
+    for tick, change in sorted(edges):
+        sounding += (tick - now) * (voices > 0)
+        together += (tick - now) * (voices > 1)
+        voices, now = voices + change, tick
+    return "more than one note at a time" if together > _MOST_OVERLAP * sounding else None
+
+
+def _span(note: Note, ticks_per_quarter: int) -> tuple[int, int]:
+    """The steps at which a note begins and ends."""
 
     def step(tick: int) -> int:
         return (2 * tick * _STEPS_A_QUARTER + ticks_per_quarter) // (2 * ticks_per_quarter)
 
-    if not notes:
-        return None
-    spans = [(step(note.start), max(step(note.end), step(note.start) + 1), note.pitch) for note in notes]
-    silent = min(start for start, _, _ in spans) // STEPS_A_BAR * STEPS_A_BAR
-    total = max(end for _, end, _ in spans) - silent
-    if total > _LONGEST_PART:
-        return None
-    melody, voices = np.full(total, REST, dtype=np.uint8), np.zeros(total + 1, dtype=np.int64)
-    for start, end, pitch in spans:
-        melody[start - silent : end - silent] = pitch
-        voices[start - silent] += 1
-        voices[end - silent] -= 1
-    voices = voices.cumsum()[:-1]
-    if (voices > 1).sum() > _MOST_OVERLAP * (voices > 0).sum():
-        return None
-    return torch.from_numpy(melody)
+    return step(note.start), max(step(note.end), step(note.start) + 1)
+
+
+def _extent(notes: Sequence[Note], ticks_per_quarter: int) -> tuple[int, int]:
+    """The steps before the first bar with a note, and the steps from there to the end."""
+    spans = [_span(note, ticks_per_quarter) for note in notes]
+    silent = min(start for start, _ in spans) // STEPS_A_BAR * STEPS_A_BAR
+    return silent, max(end for _, end in spans) - silent
 
 
 def _whole_bars(melody: Tensor) -> Tensor:

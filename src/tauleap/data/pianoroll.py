@@ -1,7 +1,8 @@
 """The notes of a piano roll as pypianoroll saves it: the files of the Lakh pianoroll dataset.
 
 Such an .npz holds, for each track, a sparse matrix of times by pitches (its three arrays and its shape), and info.json,
-which says what the tracks are and how many times a quarter note has. There are no pickles in it, and none are read.
+which says what the tracks are and how many times a quarter note has; it may also mark the times at which bars begin.
+There are no pickles in it, and none are read.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tauleap.data.midi import MidiFile, Note
 
 _UNPACKED = 2**28  # bytes
 _PITCHES = 128
+_DOWNBEAT = "downbeat.npy"
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -37,7 +39,7 @@ def read_pianoroll(content: bytes) -> MidiFile:
             arrays = {
                 name.removesuffix(".npy"): read_entry(archive, archive.getinfo(name), name.removesuffix(".npy"))
                 for name in names
-                if name.startswith("pianoroll_") and name.endswith(".npy")
+                if name == _DOWNBEAT or (name.startswith("pianoroll_") and name.endswith(".npy"))
             }
     except BAD_ARCHIVE as error:
         raise ValueError(f"it is no whole .npz ({error})") from error
@@ -56,7 +58,22 @@ def _notes(info: Any, arrays: dict[str, np.ndarray]) -> MidiFile:
             file.parts.append(_track(arrays, number))
         number += 1
     file.parts = [part for part in file.parts if part]
+    file.whole_bars = _whole_bars(arrays.get("downbeat"), 4 * resolution)
     return file
+
+
+def _whole_bars(downbeat: np.ndarray | None, bar: int) -> bool:
+    """Whether bars begin every ``bar`` times; they may be halves or quarters of it, as in 2/4.
+
+    A roll that marks no bar, or only the first, does not say, and passes.
+    """
+    if downbeat is None:
+        return True
+    begins = np.flatnonzero(downbeat)
+    if len(begins) < 2:
+        return True
+    wanted = np.arange(begins[0], begins[-1] + 1, bar)
+    return bool((bar % np.diff(begins) == 0).all() and np.isin(wanted, begins).all())
 
 
 def _track(arrays: dict[str, np.ndarray], number: int) -> list[Note]:
@@ -67,8 +84,8 @@ def _track(arrays: dict[str, np.ndarray], number: int) -> list[Note]:
     whole = all(np.issubdtype(array.dtype, np.integer) and array.ndim == 1 for array in (times, begins, shape))
     if not whole or data.ndim != 1 or shape.tolist()[1:] != [_PITCHES] or len(begins) != _PITCHES + 1:
         raise ValueError(f"track {number} is not a matrix of times by {_PITCHES} pitches")
-    inside = len(times) == len(data) and int(begins[0]) == 0 and int(begins[-1]) == len(data)
-    if not inside or (begins[1:] < begins[:-1]).any() or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
+    rising = int(begins[0]) == 0 and int(begins[-1]) == len(data) and not (begins[1:] < begins[:-1]).any()
+    if len(times) != len(data) or not rising or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
         raise ValueError(f"track {number} has entries outside its matrix")
     notes = []
     for pitch in range(_PITCHES):

@@ -13,14 +13,17 @@ class Skipped:
     >>> for name in "abcd": skipped.add("too small", name)
     >>> skipped.lines()
     ['too small: 4 (a, b, c, ...)']
+    >>> skipped.add("damaged", "e", "byte 12")
+    >>> skipped.lines()[1]
+    'damaged: 1 (e [byte 12])'
     """
 
     def __init__(self) -> None:
         self._names: dict[str, list[str]] = defaultdict(list)
 
-    def add(self, reason: str, name: str) -> None:
-        """Counts one."""
-        self._names[reason].append(name)
+    def add(self, reason: str, name: str, detail: str = "") -> None:
+        """Counts one; what differs from one to the next is the ``detail``, which is told beside its name."""
+        self._names[reason].append(f"{name} [{detail}]" if detail else name)
 
     def lines(self) -> list[str]:
         """One a reason, the commonest first, at most ten."""

@@ -22,41 +22,45 @@ from rich.console import Console
 from rich.progress import track
 
 from tauleap import _files
+from tauleap.data.array_file import read_arrays
 from tauleap.data.arrays import Dataset
 from tauleap.data.download import cache_folder
 from tauleap.data.form import Opened
-from tauleap.data.midi import Note
-from tauleap.data.music import NUM_STATES, STEPS, MusicForm, Pieces, encode
+from tauleap.data.midi import MidiFile, Note
+from tauleap.data.music import NUM_STATES, STEPS, MusicForm, Pieces
 
 FOLDERS = ("ryansMammoth", "oneills1850")
 _TICKS = 480  # a quarter
+_FORMAT = 2  # of what is kept: another number wherever the same tunes would give other rows
 
 
 def open_tunes(*, cache: Path | None = None) -> Opened:
     """All pieces of 256 steps that pass the filter, kept in ``cache``, by default a folder of the user's own."""
     corpus = _corpus()
     version = importlib.metadata.version("music21")
-    kept = (cache or cache_folder()) / f"tunes-{version}.npz"
+    kept = (cache or cache_folder()) / f"tunes-{_FORMAT}-{version}.npz"
     found = _kept(kept)
     if found is None:
         pieces = Pieces(STEPS)
-        count = 0
-        for name, notes in read_tunes(corpus):
-            count += 1
-            melody = None if notes is None else encode(notes, _TICKS)
-            if melody is None:
-                pieces.skipped.add("cannot be read" if notes is None else "more than one voice", name)
+        for name, tune in read_tunes(corpus):
+            if tune is None:
+                pieces.leave_out(name, "cannot be read")
             else:
-                pieces.add(melody, name)
-        found = pieces.opened(MusicForm(STEPS), f"music21 {version}", f"{count} tunes")
+                pieces.take(tune, name)
+        found = pieces.opened(MusicForm(STEPS), f"music21 {version}", "tunes")
         kept.parent.mkdir(parents=True, exist_ok=True)
+        report = np.frombuffer(json.dumps(found.report).encode(), dtype=np.uint8)
         with _files.replacing(kept) as file:
-            np.savez_compressed(file, x=found.dataset.x.numpy(), report=np.array(json.dumps(found.report)))
+            np.savez_compressed(file, x=found.dataset.x.numpy(), report=report)
     return found
 
 
-def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, list[Note] | None]]:
-    """The name and the notes of each tune, None where music21 cannot make sense of it; repeats are played."""
+def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, MidiFile | None]]:
+    """The name and the notes of each tune, None where music21 cannot make sense of it; repeats are played.
+
+    A tune that begins with an upbeat begins late in its first bar. Chords that are written as names above the notes
+    are not played.
+    """
     from music21 import converter, stream
 
     paths = [path for folder in FOLDERS for path in sorted((corpus / folder).glob("*.abc"))]
@@ -70,24 +74,30 @@ def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, lis
             continue
         scores = list(parsed.scores) if isinstance(parsed, stream.Opus) else [parsed]
         for number, score in enumerate(scores):
-            yield f"{path.stem} {number + 1}" if len(scores) > 1 else path.stem, _notes(score)
+            yield f"{path.stem} {number + 1}" if len(scores) > 1 else path.stem, _tune(score)
 
 
-def _notes(score: Any) -> list[Note] | None:
+def _tune(score: Any) -> MidiFile | None:
+    from music21 import harmony, meter, stream
+
     try:
         part = score.parts[0] if score.parts else score
+        meters = part.recurse().getElementsByClass(meter.TimeSignature)
+        signatures = [(int(each.numerator), int(each.denominator)) for each in meters]
+        first = next(iter(part.recurse().getElementsByClass(stream.Measure)), None)
+        lacking = Fraction(0 if first is None else first.paddingLeft)
         with suppress(Exception):  # where repeats are badly formed the tune is played once
             part = part.expandRepeats()
         notes = []
         for element in part.flatten().notes:  # ties need no care, as equal neighbours are one note
-            if element.duration.isGrace:
+            if element.duration.isGrace or isinstance(element, harmony.ChordSymbol):
                 continue
-            start, length = Fraction(element.offset), Fraction(element.quarterLength)
+            start, length = lacking + Fraction(element.offset), Fraction(element.quarterLength)
             for pitch in element.pitches:
                 notes.append(Note(round(_TICKS * start), round(_TICKS * (start + length)), int(pitch.midi)))
     except Exception:  # as above
         return None
-    return sorted(notes) or None
+    return MidiFile(_TICKS, [sorted(notes)], signatures) if notes else None
 
 
 def _corpus() -> Path:
@@ -103,9 +113,9 @@ def _corpus() -> Path:
 def _kept(path: Path) -> Opened | None:
     """What was kept, if it is whole."""
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            x, report = torch.from_numpy(arrays["x"]), json.loads(str(arrays["report"]))
-    except (OSError, ValueError, KeyError, EOFError):
+        arrays = read_arrays(path, ("x", "report"))
+        x, report = torch.from_numpy(arrays["x"]), json.loads(arrays["report"].tobytes())
+    except (OSError, ValueError, KeyError):
         return None
     if x.ndim != 2 or x.shape[1] != STEPS or x.dtype != torch.uint8 or not isinstance(report, list):
         return None
