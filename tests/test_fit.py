@@ -11,8 +11,12 @@ import torch
 
 import tauleap as tl
 from tauleap.choose import choose, column_marginals
-from tauleap.data import Dataset
+from tauleap.data import Dataset, Opened, open_data
+from tauleap.data.midi import Note, write_midi
+from tauleap.data.music import MusicForm
+from tauleap.data.songs import songs_of
 from tauleap.evaluate import bits_per_dim
+from tauleap.fitting import _split
 from tauleap.testing.cases import draws
 from tauleap.testing.laws import random_law
 
@@ -204,3 +208,48 @@ def test_the_choice_suits_the_data_and_runs(data: Dataset, ordinal: bool, noise:
     reverse = tl.ReverseProcess(choice.process, denoiser)
     loss = tl.objective.CompleteElbo()(reverse, data.rows(torch.arange(2)), generator=torch.Generator().manual_seed(0))
     assert bool(torch.isfinite(loss.value).all())
+
+
+def test_songs_are_held_out_whole(tmp_path: Path) -> None:
+    """No file, nor a passage in another key, is on both sides."""
+    draw = np.random.default_rng(0)
+    tunes = [draw.integers(60, 72, 4 * 64) for _ in range(8)]
+    tunes[5] = np.concatenate([tunes[0][:64] + 3, tunes[5][64:]])  # begins as another does, in another key
+    tunes[6] = np.concatenate([tunes[6][:192], tunes[1][192:]])  # ends with a piece of another, which is kept once
+    for number, tune in enumerate(tunes):
+        folder = tmp_path / "songs" / str(number)  # all have the same name
+        folder.mkdir(parents=True)
+        (folder / "song.mid").write_bytes(write_midi([Note(i, i + 1, int(p)) for i, p in enumerate(tune)], 4, 120))
+    opened = open_data(tmp_path / "songs", length=64)
+    assert opened.groups is not None
+    assert len(opened.dataset) == 31
+    files = [file for file in range(8) for _ in range(3 if file == 6 else 4)]
+    assert opened.groups.tolist() == [{6: 1, 7: 6}.get(file, file) for file in files]
+    songs = torch.tensor([{5: 0, 6: 1}.get(file, file) for file in files])
+    for seed in range(5):
+        kept, held_out, report = _split(opened.dataset, 0.1, opened.form, seed, opened.groups)
+        sides = [{int(songs[(opened.dataset.x == row).all(1)]) for row in part.x} for part in (kept, held_out)]
+        assert not sides[0] & sides[1]
+        assert len(kept) + len(held_out) == 31
+        assert report == [f"held out: {len(held_out)} of 31 rows, all of {len(sides[1])} songs"]
+    about = tl.fit(opened, steps=1, progress=False).about
+    assert any(line.startswith("held out: ") for line in about["data"])
+
+
+def test_scrambled_songs_are_held_out_whole() -> None:
+    """The passage in another key is one of pitches, and not of states."""
+    form, draw = MusicForm.scrambled(64, seed=0), torch.Generator().manual_seed(0)
+    x = torch.randint(60, 72, (20, 64), generator=draw)
+    x = torch.cat([x, x + 3])
+    data = Dataset(form.states(x), 129)
+    for seed in range(5):
+        _, held_out, _ = _split(data, 0.2, form, seed)
+        assert sorted(songs_of(form.pitches(held_out.x)).bincount().tolist()) == [2] * 4
+
+
+def test_one_song_only_is_said() -> None:
+    x = torch.randint(60, 72, (6, 64), generator=torch.Generator().manual_seed(0))
+    opened = Opened(Dataset(x, 129), MusicForm(64), [], torch.zeros(6, dtype=torch.long))
+    kept, held_out, report = _split(opened.dataset, 2, opened.form, 0, opened.groups)
+    assert (len(kept), len(held_out)) == (4, 2)
+    assert "songs that are trained with as well" in report[0]

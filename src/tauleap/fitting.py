@@ -70,7 +70,8 @@ def fit(
         minutes: a budget for everything, 3 by default, or no limit where ``steps`` is given.
         steps: of training; as many as fit into the minutes if absent.
         seed: of the split, the weights, the order of the data and all noise.
-        validation: what bits/dim is measured on: a share of the rows, a number of rows, or other data.
+        validation: what bits/dim is measured on: a share of the rows, a number of rows, or other data. Of music whole
+            songs are held out, so that their number may be another.
         process: the noise, in the place of the chosen one.
         network: the network or denoiser, in the place of the chosen one; a copy of it is trained.
         objective: the loss, ``CompleteElbo()`` by default.
@@ -92,7 +93,8 @@ def fit(
     rows, form, kind = take(data, num_states=num_states)
     unused = network is None and rows.condition is not None
     rows = replace(rows, condition=None) if unused else rows
-    rows, held_out, report = _split(rows, validation, form, seed)
+    groups = data.groups if isinstance(data, Opened) else None
+    rows, held_out, report = _split(rows, validation, form, seed, groups)
     report = [*(data.report if isinstance(data, Opened) else []), *report]
     if unused:
         held_out = replace(held_out, condition=None)
@@ -144,11 +146,15 @@ def fit(
     return model
 
 
-def _split(data: Dataset, validation: Any, form: Form | None, seed: int) -> tuple[Dataset, Dataset, list[str]]:
+def _split(
+    data: Dataset, validation: Any, form: Form | None, seed: int, groups: Tensor | None = None
+) -> tuple[Dataset, Dataset, list[str]]:
     """Rows to train with and rows to measure with, and what was left out: rows of which nothing is known."""
     report = []
+    whole = data
     data, gone = _with_something(data)
     if gone:
+        groups = None if groups is None else groups[_known_rows(whole)]
         report.append(f"{gone} rows without any value are left out")
     if not isinstance(validation, bool | int | float):
         held_out, _ = _with_something(read(validation, form=form, num_states=data.num_states))
@@ -162,15 +168,41 @@ def _split(data: Dataset, validation: Any, form: Form | None, seed: int) -> tupl
             raise ValueError(f"validation must be a share in (0, 1), a number of rows, or data, got {validation!r}")
         validation = min(_MOST_HELD_OUT, max(1, round(validation * len(data))), len(data) - 1)
     number = _check.integer("validation", validation, least=1)
+    songs = _songs(data, form, groups)
+    if songs is not None and number < len(data):
+        from tauleap.data.songs import held_out_songs
+
+        test = held_out_songs(songs, number, seed=seed)
+        if bool(test.any()):
+            report.append(f"held out: {int(test.sum())} of {len(data)} rows, all of {len(songs[test].unique())} songs")
+            return data._take((~test).nonzero().flatten()), data._take(test.nonzero().flatten()), report
+        report.append("one song is most of the data: the rows held out are of songs that are trained with as well")
     train_rows, held_out = data.split(number, seed=seed)
     return train_rows, held_out, report
+
+
+def _songs(data: Dataset, form: Form | None, groups: Tensor | None) -> Tensor | None:
+    """A number for each row, the same for those that must not be on both sides; None: every row is by itself."""
+    from tauleap.data.music import MusicForm
+
+    if not isinstance(form, MusicForm):
+        return None if groups is None else groups.unique(return_inverse=True)[1]
+    from tauleap.data.songs import songs_of
+
+    return songs_of(form.pitches(data.x), groups=groups)
+
+
+def _known_rows(data: Dataset) -> Tensor:
+    """Those of which something is known."""
+    known = torch.ones(len(data), 1, dtype=torch.bool) if data.missing is None else ~data.missing
+    return known.reshape(len(data), -1).any(1)
 
 
 def _with_something(data: Dataset) -> tuple[Dataset, int]:
     """The rows of which something is known, and how many others there were."""
     if data.missing is None:
         return data, 0
-    kept = (~data.missing).reshape(len(data), -1).any(1)
+    kept = _known_rows(data)
     if not bool(kept.any()):
         raise ValueError("every value is missing: there is nothing to learn from")
     gone = int((~kept).sum())

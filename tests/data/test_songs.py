@@ -5,7 +5,7 @@ import torch
 
 from tauleap.data import Dataset
 from tauleap.data.music import NUM_STATES, REST, MusicForm
-from tauleap.data.songs import in_all_keys, songs_of, split_by_song
+from tauleap.data.songs import held_out_songs, in_all_keys, songs_of, split_by_song
 
 
 def melodies(rows: int, seed: int = 0) -> torch.Tensor:
@@ -43,6 +43,24 @@ def test_a_split_keeps_songs_together() -> None:
     assert not torch.equal(test, split_by_song(x, 10, seed=1)[1])
     with pytest.raises(ValueError, match="too many: there are 40 rows of 20 songs"):
         split_by_song(x, 40)
+
+
+def test_rows_of_a_file_are_of_one_song() -> None:
+    x = melodies(6)
+    x[5, :64] = x[1, 64:128]
+    assert songs_of(x, groups=torch.tensor([7, 7, 3, 4, 3, 5])).tolist() == [0, 0, 1, 2, 1, 0]
+
+
+def test_songs_to_hold_out() -> None:
+    songs = torch.arange(10).repeat_interleave(10)
+    test = held_out_songs(songs, 10)  # a song is as large as what is asked for
+    assert test.sum() == 10
+    assert len(songs[test].unique()) == 1
+    assert torch.equal(test, held_out_songs(songs, 10))
+    assert any(not torch.equal(test, held_out_songs(songs, 10, seed=seed)) for seed in range(1, 5))
+    small_first = torch.cat([torch.zeros(50, dtype=torch.long), torch.arange(1, 51)])
+    assert all(not held_out_songs(small_first, 20, seed=seed)[0] for seed in range(5))
+    assert not held_out_songs(torch.zeros(8, dtype=torch.long), 2).any()
 
 
 def test_all_keys() -> None:

@@ -79,11 +79,16 @@ class Form(ABC):
 
 @dataclass(frozen=True)
 class Opened:
-    """What a file or folder holds: the rows, what they mean, and what was used or skipped and why."""
+    """What a file or folder holds: the rows, what they mean, and what was used or skipped and why.
+
+    ``groups`` (n,) has the same number for rows that belong together, such as those of one song: they are trained with
+    or held out together. None: every row is by itself.
+    """
 
     dataset: Dataset
     form: Form
     report: list[str]
+    groups: Tensor | None = None
 
 
 def form_from(config: object) -> Form:

@@ -135,7 +135,7 @@ def open_music(path: Path, *, length: int | None = None) -> Opened:
         except UnusableError as error:
             pieces.leave_out(file.name, error.reason, error.detail)
         else:
-            pieces.take(read, file.name)
+            pieces.take(read, file.name, file)
     return pieces.opened(form, path.name, "files")
 
 
@@ -154,13 +154,15 @@ class Pieces:
         self.steps, self.skipped = steps, Skipped()
         self.seen = self.used = 0
         self._kept: dict[bytes, Tensor] = {}
+        self._source: dict[bytes, Path] = {}
+        self._joined: dict[Path, Path] = {}
 
     def leave_out(self, name: str, reason: str, detail: str = "") -> None:
         """Counts a file or tune that cannot be read."""
         self.seen += 1
         self.skipped.add(reason, name, detail)
 
-    def take(self, read: MidiFile, name: str) -> None:
+    def take(self, read: MidiFile, name: str, source: Path | None = None) -> None:
         """The pieces of a file or tune called ``name``, unless its bars are not those of four quarters."""
         self.seen += 1
         before = len(self._kept)
@@ -177,11 +179,11 @@ class Pieces:
                 self.skipped.add("no track in which one note sounds at a time", name)
             for part, reason in zip(read.parts, reasons, strict=True):
                 if reason is None:
-                    self.add(_encoded(part, read.ticks_per_quarter), name)
+                    self.add(_encoded(part, read.ticks_per_quarter), name, source)
         self.used += len(self._kept) > before
 
-    def add(self, melody: Tensor, name: str) -> None:
-        """Cuts a melody, which comes from what is called ``name``."""
+    def add(self, melody: Tensor, name: str, source: Path | None = None) -> None:
+        """Cuts a melody, which comes from what is called ``name``; the pieces of one ``source`` are a group."""
         pieces = windows.whole(_whole_bars(melody), self.steps)
         if len(pieces) == 0:
             self.skipped.add(f"shorter than {self.steps} steps", name)
@@ -192,6 +194,9 @@ class Pieces:
                 self._kept[content] = piece
             else:
                 self.skipped.add(reason, name)
+            if source is not None and (reason is None or content in self._kept):
+                # Files that share a piece are of one song.
+                self._joined[self._leader(source)] = self._leader(self._source.setdefault(content, source))
 
     def opened(self, form: MusicForm, name: str, kind: str) -> Opened:
         """The rows and the report; ``kind`` is what was read, such as files."""

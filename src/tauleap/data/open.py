@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -95,9 +96,7 @@ def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
     opener, takes = (open_music, ("length",)) if scores else (open_images, ("size",))
     opened = opener(path, **_fitting(given, takes, path))
     others = endings.total() - scores - pictures
-    return Opened(
-        opened.dataset, opened.form, opened.report + [f"left out: {others} files of other kinds"] * (others > 0)
-    )
+    return replace(opened, report=opened.report + [f"left out: {others} files of other kinds"] * (others > 0))
 
 
 def _fitting(given: dict[str, Any], takes: tuple[str, ...], path: Path) -> dict[str, Any]:

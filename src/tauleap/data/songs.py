@@ -12,10 +12,11 @@ from tauleap.data.music import REST, STEPS_A_BAR
 _BARS = 4
 
 
-def songs_of(x: Tensor, *, bars: int = _BARS) -> Tensor:
+def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> Tensor:
     """A number for each row (n, steps) of pitches: rows that share a passage of ``bars`` bars have the same one.
 
-    A passage begins with a bar, and is the same in any key. What is shared through a third row counts as well.
+    A passage begins with a bar, and is the same in any key. What is shared through a third row counts as well, and so
+    do ``groups`` (n,): rows with the same number there, such as those of one file, are of one song.
 
     >>> tune = torch.arange(60, 76).repeat_interleave(4)[None]
     >>> other = torch.tensor([60, 67]).repeat(32)[None]
@@ -38,6 +39,9 @@ def songs_of(x: Tensor, *, bars: int = _BARS) -> Tensor:
         for row, passage in enumerate(_in_any_key(x[:, begin : begin + length])):
             other = find(seen.setdefault(passage, row))
             leader[find(row)] = other
+    first: dict[int, int] = {}
+    for row, group in enumerate([] if groups is None else groups.tolist()):
+        leader[find(row)] = find(first.setdefault(group, row))
     number: dict[int, int] = {}
     return torch.tensor([number.setdefault(find(row), len(number)) for row in range(len(x))])
 
@@ -57,6 +61,28 @@ def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tenso
     chosen = order[: int((total < rows).sum()) + 1]
     test = torch.isin(songs, chosen)
     return (~test).nonzero().flatten(), test.nonzero().flatten()
+
+
+def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
+    """Which rows to hold out, bool (n,), given the song of each: about ``rows``, of whole songs that the seed draws.
+
+    For data of any kind, where :func:`split_by_song` is strict: songs of up to a tenth of the rows asked for (and of
+    three) are taken first, and larger ones only where those are too few, the smallest first. No more than half of all
+    rows are held out, so none are where one song is more than half of the data.
+
+    >>> held_out_songs(torch.tensor([0, 0, 0, 0, 0, 1, 1, 0]), 3)
+    tensor([False, False, False, False, False,  True,  True, False])
+    """
+    sizes = torch.bincount(songs)
+    order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
+    order = order[sizes[order].clamp(min=max(3, rows // 10)).argsort(stable=True)]
+    chosen, total = [], 0
+    for song in order.tolist():
+        size = int(sizes[song])
+        if total < rows and total + size <= len(songs) // 2:
+            chosen.append(song)
+            total += size
+    return torch.isin(songs, torch.tensor(chosen, dtype=songs.dtype))
 
 
 def in_all_keys(data: Dataset) -> Dataset:
