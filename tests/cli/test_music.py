@@ -55,6 +55,35 @@ def test_a_file_is_played_on(model: Path, tmp_path: Path) -> None:
     assert played[:48].tolist() == [60 + i // 2 % 5 for i in range(48)]
 
 
+def test_a_whole_song_says_what_to_write(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = [Note(2 * i, 2 * i + 2, 60 + i % 5) for i in range(128)]
+    (tmp_path / "whole.mid").write_bytes(write_midi(notes, 4, 120))
+    command = ["complete", str(model), str(tmp_path / "whole.mid"), "--steps", "3", "--out", str(tmp_path / "out")]
+    assert cli.main(command) == 2
+    said = capsys.readouterr().err
+    assert "--observed 0:32" in said
+    assert "cells" not in said
+    assert cli.main([*command, "--observed", "0:32"]) == 0
+    played = MusicForm().read(tmp_path / "out" / "completed-000000.mid").x[0]
+    assert played[:32].tolist() == [60 + i // 2 % 5 for i in range(32)]
+
+
+def test_a_folder_with_a_broken_file(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    songs = tmp_path / "songs"
+    songs.mkdir()
+    notes = [Note(16 + 2 * i, 18 + 2 * i, 60 + i % 5) for i in range(24)]
+    (songs / "mine.mid").write_bytes(write_midi(notes, 4, 120))
+    (songs / "broken.mid").write_bytes(b"MThd")
+    assert cli.main(["complete", str(model), str(songs), "--steps", "2", "--out", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "the bars before its first note are left out: 1 (mine.mid)" in said
+    assert "left out: damaged MIDI" in said
+    assert cli.main(["evaluate", str(model), str(songs), "--samples", "1", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["rows"] == 1
+    assert any("broken.mid" in line for line in told["read"])
+
+
 def test_other_models_need_a_file(
     run_of: Callable[[str], tuple[Path, Path]], capsys: pytest.CaptureFixture[str]
 ) -> None:

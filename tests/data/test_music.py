@@ -343,6 +343,40 @@ def test_a_melody_that_is_to_go_on(tmp_path: Path) -> None:
     assert read.missing[0].tolist() == [False] * 8 + [True] * 8
 
 
+def test_of_a_folder_what_can_be_read_is(tmp_path: Path) -> None:
+    (tmp_path / "a.mid").write_bytes(midi([(0, 4, 60), (4, 8, 62)]))
+    (tmp_path / "broken.mid").write_bytes(midi([(0, 4, 60)])[:-9])
+    (tmp_path / "chord.mid").write_bytes(midi([(0, 64, 60), (0, 64, 64)]))
+    data, told = MusicForm(16).read_and_tell(tmp_path)
+    assert data.x[:, :8].tolist() == [[60] * 4 + [62] * 4]
+    assert "left out: no track in which one note sounds at a time: 1 (chord.mid)" in told
+    assert any("damaged MIDI" in line and "(broken.mid)" in line for line in told)
+    with pytest.warns(UserWarning, match="left out"):
+        assert torch.equal(MusicForm(16).read(tmp_path).x, data.x)
+    (tmp_path / "a.mid").unlink()
+    with pytest.raises(ValueError, match=r"has no file with a melody, left out: .*chord\.mid"):
+        MusicForm(16).read(tmp_path)
+    with pytest.raises(ValueError, match=r"chord\.mid: no track in which one note sounds"):
+        MusicForm(16).read(tmp_path / "chord.mid")
+    with pytest.raises(ValueError, match=r"broken\.mid: damaged MIDI"):
+        MusicForm(16).read(tmp_path / "broken.mid")
+
+
+def test_what_of_a_file_is_taken_is_said(tmp_path: Path) -> None:
+    score = symusic.Score.from_midi(midi([(0, 64, 60), (0, 64, 64)], [(35, 39, 60), (40, 44, 62)], [(0, 4, 71)]))
+    score.time_signatures.append(symusic.TimeSignature(0, 3, 4))
+    (tmp_path / "a.mid").write_bytes(score.dumps_midi())
+    data, told = MusicForm(16).read_and_tell(tmp_path / "a.mid")
+    assert data.x[0, :8].tolist() == [REST] * 3 + [60] * 4 + [REST]
+    assert told == [
+        "part 2 of 3 is taken, the first in which one note sounds at a time: 1 (a.mid)",
+        "the bars before its first note are left out: 1 (a.mid)",
+        "in 3/4, but read in bars of four quarters: 1 (a.mid)",
+    ]
+    (tmp_path / "b.mid").write_bytes(midi([(15, 20, 60)]))
+    assert MusicForm(16).read_and_tell(tmp_path / "b.mid")[1] == []
+
+
 def test_show() -> None:
     x = torch.tensor([[60, 60, REST, 61, 127, 0]])
     assert MusicForm(6).show(x, 1) == "C4:2 .:1 C#4:1 G9:1 C-1:1"

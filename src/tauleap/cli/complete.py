@@ -75,5 +75,7 @@ class Complete:
             "filled": result.filled,
             "variants": self.variants,
             "files": [str(path) for path in result.files],
+            "read": result.told,
         }
-        tell(self.json, facts, [form.show(result.first, 1 if form.kind == "images" else 3), f"{told}: {where}"])
+        shown = form.show(result.first, 1 if form.kind == "images" else 3)
+        tell(self.json, facts, [*result.told, shown, f"{told}: {where}"])

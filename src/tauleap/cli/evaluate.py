@@ -48,8 +48,9 @@ class Evaluate:
             "stderr": stderr,
             "rows": result.rows,
             "independent_bits_per_dim": result.independent,
+            "read": result.told,
         }
-        lines = [f"{result.bits} bits/dim of {result.rows} rows"]
+        lines = [*result.told, f"{result.bits} bits/dim of {result.rows} rows"]
         if result.independent is not None:
             lines.append(f"{result.independent:.4f} bits/dim where every site is by itself, as often as in these rows")
         tell(self.json, facts, lines)

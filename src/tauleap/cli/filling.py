@@ -22,12 +22,13 @@ from tauleap.pretrained import Model
 
 @dataclass(frozen=True)
 class Filled:
-    """What was done: the files, how many rows and values, and the first rows."""
+    """What was done: the files, how many rows and values, the first rows, and what to know of how they were read."""
 
     files: list[Path]
     rows: int
     filled: int
     first: Tensor
+    told: list[str]
 
 
 def fill_to(
@@ -49,14 +50,17 @@ def fill_to(
 
     Without a file a model of music plays two bars on that come with the package. Melodies are drawn as well.
     """
-    data = begin_with_opening(form) if file is None else form.read(file)
+    data, told = (begin_with_opening(form), []) if file is None else form.read_and_tell(file)
     names = form.columns if isinstance(form, TableForm) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
     known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
     known = known if mask is None else known & mask
     unknown = int((~known).sum())
     if unknown == 0:
-        raise ValueError(f"{file} has nothing to fill in: leave cells empty, or say what is known with --observed")
+        how = "leave cells empty, or say what is known with --observed"
+        if isinstance(form, MusicForm):
+            how = "say what is known, such as --observed 0:32 to keep the first two bars and play on from there"
+        raise ValueError(f"{file} has nothing to fill in: {how}")
     x = data.x.long().expand(variants, *data.x.shape).clone()
     incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
     work = [(variant, begin) for variant in range(variants) for begin in range(0, len(incomplete), size)]
@@ -83,4 +87,4 @@ def fill_to(
             files += form.write(rows, unfinished, stem=stem)
         if isinstance(form, MusicForm):
             files.append(draw_completions(form, x, known, unfinished / "rolls.png"))
-    return Filled([out / path.name for path in files], len(data), unknown, x[0, :3])
+    return Filled([out / path.name for path in files], len(data), unknown, x[0, :3], told)

@@ -17,11 +17,12 @@ from tauleap.pretrained import Model
 
 @dataclass(frozen=True)
 class Measured:
-    """Bits/dim, of how many rows, and the entropy of the sites by themselves in the same rows."""
+    """Bits/dim, of how many rows, the entropy of the sites by themselves in the same rows, and how they were read."""
 
     bits: Estimate[float]
     rows: int
     independent: float | None
+    told: list[str]
 
 
 def measure(
@@ -35,7 +36,7 @@ def measure(
     progress: bool,
 ) -> Measured:
     """Rows of which nothing is left to be told are not counted."""
-    data = form.read(path)
+    data, told = form.read_and_tell(path)
     if rows is not None:
         data = rows_of(data, torch.arange(min(rows, len(data))))
     names = form.columns if isinstance(form, TableForm) else ()
@@ -48,7 +49,7 @@ def measure(
     if not bool(kept.all()):
         data = rows_of(data, kept.nonzero().flatten())
     bits = model.bits_per_dim(data, mask, samples=samples, seed=seed, progress=progress)
-    return Measured(bits, len(data), _entropy(data) if mask is None else None)
+    return Measured(bits, len(data), _entropy(data) if mask is None else None, told)
 
 
 def _entropy(data: Dataset) -> float:

@@ -49,6 +49,10 @@ class Form(ABC):
     def read(self, path: Path) -> Dataset:
         """The rows of a file or folder of the same kind, in this coding; what is not there is ``missing``."""
 
+    def read_and_tell(self, path: Path) -> tuple[Dataset, list[str]]:
+        """The same rows, and what a user should know of how they were read: what was left out, and why."""
+        return self.read(path), []
+
     @abstractmethod
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         """Writes the rows ``x`` (n, *shape) in the data's own form into ``folder``; returns the files.

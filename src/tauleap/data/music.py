@@ -7,6 +7,7 @@ pianoroll.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -40,6 +41,7 @@ _LONGEST_PART = 2**17  # steps, about four hours and a half
 _TOO_LONG = f"a track longer than {_LONGEST_PART:,} steps"
 _HEARD = 8  # melodies that are also written as sound
 _TEMPO = 120  # quarters a minute
+_LEFT_OUT = "left out: "
 _NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 
 
@@ -86,17 +88,36 @@ class MusicForm(Form):
         return NUM_STATES
 
     def read(self, path: Path) -> Dataset:
-        """The first melody of each file, cut into rows; what the last row lacks is missing, so that it can go on."""
-        rows, absent = [], []
-        for file in _files_of(path):
-            found = melodies(file)
-            if not found:
-                raise ValueError(f"{file} has no track in which one note sounds at a time")
-            x, missing = windows.padded(found[0], self.steps)
+        """The first melody of each file, cut into rows; what the last row lacks is missing, so that it can go on.
+
+        Of a folder, files that cannot be read or have no melody are left out, with a warning.
+        """
+        data, told = self.read_and_tell(path)
+        for line in told:
+            if line.startswith(_LEFT_OUT):
+                warnings.warn(f"{path.name}: {line}", stacklevel=2)
+        return data
+
+    def read_and_tell(self, path: Path) -> tuple[Dataset, list[str]]:
+        rows, absent, skipped, told = [], [], Skipped(), Skipped()
+        files = _files_of(path, (*SUFFIXES, *ROLLS))
+        for file in files:
+            try:
+                melody = _first_melody(file, told)
+            except ValueError as error:
+                if path.is_file():
+                    raise
+                skipped.add(str(error).removeprefix(f"{file}: "), file.name)
+                continue
+            x, missing = windows.padded(melody, self.steps)
             rows.append(self.states(x))
             absent.append(missing)
+        left_out = [f"{_LEFT_OUT}{line}" for line in skipped.lines()]
+        if not rows:
+            raise ValueError(f"{path} has no file with a melody, {'; '.join(left_out)}")
         missing = torch.cat(absent)
-        return Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
+        data = Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
+        return data, [*told.lines(), *left_out]
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
@@ -214,6 +235,26 @@ class Pieces:
 def melodies(file: Path) -> list[Tensor]:
     """The tracks of a file in which one note sounds at a time: states (steps,) from the first bar with a note."""
     return _melodies(_read(file))
+
+
+def _first_melody(file: Path, told: Skipped) -> Tensor:
+    """The first track in which one note sounds at a time; what else a user should know of it goes to ``told``."""
+    read = _read(file)
+    for number, part in enumerate(read.parts, start=1):
+        melody = encode(part, read.ticks_per_quarter)
+        if melody is None:
+            continue
+        if len(read.parts) > 1:
+            told.add(
+                f"part {number} of {len(read.parts)} is taken, the first in which one note sounds at a time", file.name
+            )
+        if min(part).start * _STEPS_A_QUARTER >= STEPS_A_BAR * read.ticks_per_quarter:
+            told.add("the bars before its first note are left out", file.name)
+        odd = [f"{above}/{below}" for above, below in read.signatures if below % above]
+        if odd:
+            told.add(f"in {odd[0]}, but read in bars of four quarters", file.name)
+        return melody
+    raise ValueError(f"{file}: no track in which one note sounds at a time")
 
 
 def _read(file: Path) -> MidiFile:
