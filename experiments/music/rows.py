@@ -8,7 +8,8 @@ from typing import Literal
 from models import D3PM_STEPS, SHIPPED
 from torch import Tensor
 
-from tauleap.sampling import Ancestral, Sampler, TauLeaping, Trapezoidal, WithCorrector, uniform_grid
+from tauleap.recipes.music import published_sampler
+from tauleap.sampling import Ancestral, Sampler, Trapezoidal, uniform_grid
 
 BUDGET = 250
 CURVE = (16, 32, 64, 128, 500)
@@ -34,8 +35,8 @@ class Row:
 
 
 # Every jump is from one category to another, whatever the noise (Appendix H.3).
-LEAPS = TauLeaping("reject")
-CORRECTED = WithCorrector(LEAPS, steps=2, scale=0.1, start=0.9, multiple_jumps="reject")
+LEAPS = published_sampler()
+CORRECTED = published_sampler(correctors=2)
 
 TABLE = {
     "uniform": Row("tau-leaping, uniform", "uniform-ect", LEAPS, BUDGET),

@@ -57,7 +57,10 @@ def test_sound(tmp_path: Path) -> None:
             assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 22050)
             heard[name] = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").astype(float)
     loud, silent = heard.values()
-    assert len(loud) / 22050 > 3.5  # 32 sixteenths at 120 quarters a minute
+    # 32 sixteenths at 120 quarters a minute, and the last fade.
+    assert 4 <= len(loud) / 22050 <= 4 + 1.01
+    played = symusic.Score.from_midi((tmp_path / "samples-000000.mid").read_bytes()).to("second")
+    assert played.tracks[0].notes[-1].end == pytest.approx(4, abs=0.001)
     assert np.abs(loud).max() > 1000
     assert np.abs(silent).max(initial=0) == 0
 
@@ -73,6 +76,7 @@ def test_the_sound_is_in_tune(pitch: int) -> None:
     overtone = np.round(frequencies / note)
     near = (overtone >= 1) & (np.abs(frequencies - overtone * note) < max(0.02 * note, 4))
     assert energy[near].sum() > 0.9 * energy.sum()
+    assert energy[near & (overtone == 1)].sum() > 0.5 * energy.sum()  # and not an octave higher
 
 
 def test_our_reader_agrees_with_another() -> None:

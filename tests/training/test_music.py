@@ -1,8 +1,10 @@
 """The recipe of music: the paper's settings, and that its pieces train."""
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,6 +14,7 @@ from tauleap.network import MusicTransformer
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
 from tauleap.recipes import music as make
+from tauleap.recipes import music_paper
 from tauleap.recipes.music import (
     absorbing_noise,
     birth_death_noise,
@@ -20,12 +23,14 @@ from tauleap.recipes.music import (
     one_pass,
     piano_rolls,
     published_network,
+    published_sampler,
     published_settings,
     quick_network,
     small_network,
     two_passes,
     uniform_noise,
 )
+from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Batch, Run, train
 
 
@@ -47,6 +52,47 @@ def test_the_papers_settings() -> None:
     assert repr(one_pass()) == "PaperElbo(passes=1) + 0.001 * CrossEntropy()"
     assert repr(two_passes()) == "PaperElbo(passes=2) + 0.001 * CrossEntropy()"
     assert repr(discrete_time()) == "DiscreteTimeElbo(1000) + 0.001 * CrossEntropy()"
+
+
+def test_the_papers_sampler() -> None:
+    """Two correctors for t < 0.9 with tau_c = 0.0001 where tau = 0.001; two jumps of a site are rejected."""
+    alone, corrected = published_sampler(), published_sampler(correctors=2)
+    assert isinstance(alone, TauLeaping)
+    assert isinstance(corrected, WithCorrector)
+    assert isinstance(corrected.sampler, TauLeaping)
+    assert alone.multiple_jumps == corrected.sampler.multiple_jumps == corrected.multiple_jumps == "reject"
+    assert (corrected.steps, corrected.start) == (2, 0.9)
+    assert corrected.scale * 0.001 == pytest.approx(0.0001)
+
+
+def test_the_papers_recipe() -> None:
+    data = melodies(3), melodies(1)
+    recipe = music_paper(lambda: data)
+    assert repr(recipe.objective) == repr(one_pass())
+    assert recipe.settings == published_settings()
+    assert recipe.masking is None
+    assert recipe.prepare is give_two_bars
+    model = recipe.model()
+    assert sum(p.numel() for p in model.reverse.parameters()) == 7_008_769
+    assert float(model.process.schedule.rate(0.3)) == pytest.approx(0.03)
+    assert isinstance(model.form, MusicForm)
+    assert model.form.order is not None
+    for states, pitches in zip(recipe.data(), data, strict=True):
+        assert states is not None
+        assert not torch.equal(states.x, pitches.x)
+        assert torch.equal(model.form.pitches(states.x), pitches.x)
+
+
+def test_the_tunes_are_in_the_order_of_the_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model with a scrambled form is trained with scrambled states, so that its samples are the tunes' pitches."""
+    tunes = melodies(2), melodies(1)
+    monkeypatch.setattr(sys.modules[uniform_noise.__module__], "_tunes", lambda: tunes)
+    form = MusicForm.scrambled(seed=1)
+    for order in (form, None):
+        for states, pitches in zip(make(form=order).data(), tunes, strict=True):
+            assert states is not None
+            assert torch.equal(states.x, pitches.x if order is None else form.states(pitches.x))
+            assert torch.equal((order or MusicForm()).pitches(states.x), pitches.x)
 
 
 def melodies(rows: int) -> Dataset:
@@ -102,4 +148,16 @@ def test_the_picture() -> None:
     assert (picture == 0).sum() == 3 * 2 * 4
     assert picture[2 * (REST - 60), 0] == 0
     form = MusicForm.scrambled(seed=0)
-    assert form.pitches(form.states(torch.tensor([60]))).tolist() == [60]
+    draw = make(lambda: (melodies(2), None), form=form).picture
+    assert draw is not None
+    x = melodies(2).x
+    assert np.array_equal(draw(form.states(x)), piano_rolls(x))
+
+
+def test_what_is_given_in_training() -> None:
+    """With a prefix the two bars are given and nothing else; otherwise random masks say what is."""
+    with_prefix, free = (make(lambda: (melodies(2), None), prefix=prefix) for prefix in (True, False))
+    assert with_prefix.masking is None
+    assert with_prefix.prepare is give_two_bars
+    assert free.masking is not None
+    assert free.prepare is None

@@ -7,6 +7,7 @@ the published sizes and those for a CPU are one recipe.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,6 +23,7 @@ from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardP
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
 from tauleap.observed import Observed
 from tauleap.pretrained import Model
+from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 
 GIVEN = 32
@@ -122,6 +124,18 @@ def small_settings() -> Settings:
     )
 
 
+def published_sampler(correctors: int = 0) -> Sampler:
+    """Tau-leaping in which sites with two or more jumps stay, for every jump is from a category to another.
+
+    With ``correctors``, 2 in the paper, for t < 0.9; tau is 0.001, ``uniform_grid(990)`` down to 0.01, and that of the
+    correctors 0.0001, a tenth (Section 6.3, Appendix H.3).
+    """
+    leaps = TauLeaping("reject")
+    if correctors == 0:
+        return leaps
+    return WithCorrector(leaps, steps=correctors, scale=0.1, start=0.9, multiple_jumps="reject")
+
+
 def music(
     data: Callable[[], tuple[Dataset, Dataset | None]] | None = None,
     *,
@@ -136,8 +150,8 @@ def music(
     """Melodies, absorbing noise, the complete bound and the quick network where nothing else is said.
 
     Args:
-        data: gives the melodies to train and to validate with, (n, 256) of 129 states; the tunes of music21 in twelve
-            keys if absent.
+        data: gives the melodies to train and to validate with, (n, 256) of 129 states in the order of ``form``; the
+            tunes of music21 in twelve keys if absent.
         process: :func:`uniform_noise`, :func:`birth_death_noise` or any other.
         objective: ``CompleteElbo()``, :func:`one_pass`, :func:`two_passes`, :func:`discrete_time`, ...
         network: builds it for a number of states.
@@ -154,7 +168,7 @@ def music(
 
     return Recipe(
         name=name,
-        data=data or _tunes,
+        data=data or _in_the_order_of(meaning, _tunes),
         model=model,
         objective=objective or CompleteElbo(),
         settings=settings or small_settings(),
@@ -162,6 +176,38 @@ def music(
         masking=None if prefix else RandomMasks(nothing=0.3, spans=0.6, prefix=GIVEN, prefixes=0.4),
         picture=lambda x: piano_rolls(meaning.pitches(x)),
     )
+
+
+def music_paper(data: Callable[[], tuple[Dataset, Dataset | None]] | None = None) -> Recipe:
+    """As published: uniform noise, L_eCT + 0.001 L_ll, 7,008,769 weights, a million steps, the first two bars given.
+
+    ``data`` gives pitches, those of :func:`music` if absent; their order is scrambled here. :func:`published_sampler`
+    makes the samples of Section 6.3.
+    """
+    form = MusicForm.scrambled()
+    return music(
+        _in_the_order_of(form, data or _tunes),
+        process=uniform_noise(),
+        objective=one_pass(),
+        network=published_network,
+        settings=published_settings(),
+        prefix=True,
+        form=form,
+        name="music-paper",
+    )
+
+
+def _in_the_order_of(
+    form: MusicForm, data: Callable[[], tuple[Dataset, Dataset | None]]
+) -> Callable[[], tuple[Dataset, Dataset | None]]:
+    """The same melodies as states."""
+
+    def read() -> tuple[Dataset, Dataset | None]:
+        learnt, held_out = data()
+        learnt = replace(learnt, x=form.states(learnt.x))
+        return learnt, None if held_out is None else replace(held_out, x=form.states(held_out.x))
+
+    return read
 
 
 def _tunes() -> tuple[Dataset, Dataset]:
