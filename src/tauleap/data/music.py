@@ -229,7 +229,21 @@ class Pieces:
             )
         x = torch.stack(list(self._kept.values()))
         report = [f"{name}: {len(x)} melodies of {self.steps} steps from {self.used} of {self.seen} {kind}"]
-        return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in told])
+        return Opened(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in told], self._groups())
+
+    def _leader(self, source: Path) -> Path:
+        while (other := self._joined.get(source, source)) != source:
+            source = other
+        return source
+
+    def _groups(self) -> Tensor | None:
+        """A number for each piece, the same for those of one source; None where no sources were named."""
+        if len(self._source) < len(self._kept):
+            return None
+        number: dict[Path, int] = {}
+        return torch.tensor(
+            [number.setdefault(self._leader(self._source[content]), len(number)) for content in self._kept]
+        )
 
 
 def melodies(file: Path) -> list[Tensor]:
