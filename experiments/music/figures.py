@@ -82,7 +82,9 @@ def training(table: dict[str, Any]) -> None:
             steps, bits, errors = zip(*curve, strict=True)
             label = f"{name} (nothing given)" if name == SHIPPED else name
             axes.errorbar(steps, bits, errors, label=label, color=colour, linewidth=1.3)
-        axes.set(xlabel="steps", ylabel="bits/dim, validation songs")
+        axes.set(xlabel="steps", ylabel="bits/dim, validation songs", yscale="log")
+        axes.set_yticks((2, 3, 5, 10, 30), ("2", "3", "5", "10", "30"))
+        axes.minorticks_off()
         axes.legend(frameon=False, fontsize=8)
 
 
@@ -122,7 +124,7 @@ def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
             ticks = sorted({round(point[0]) for points in found.values() for point in points})
             axes.set_xticks(ticks, [str(tick) for tick in ticks])
             axes.minorticks_off()
-        both[0].legend(frameon=False, fontsize=8)
+        both[1].legend(frameon=False, fontsize=8)
 
 
 def rejections(table: dict[str, Any]) -> None:

@@ -168,11 +168,15 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
             told = ", ".join(f"{number} {found}" for number, found in zip(("hellinger", "outliers"), gaps, strict=True))
             lines.append(f'- The paper\'s "{claim}": the second minus the first is {told}: {gaps[0].verdict}.')
     if "birth-death" in rows:
+        steps = zip(rows["birth-death"]["rejected"], rows["birth-death"]["times"], strict=True)
+        early = fmean(part for part, t in steps if t > 0.6)
         lines.append(
-            "- Birth/death is far from learnt. L_eCT draws one jump and weighs it by the rate of all jumps, up to "
+            f"- Birth/death has two reasons to be so far off. Of its sites {early:.1%} have their jumps rejected in a "
+            "step at t > 0.6, so that nothing moves there, which the paper saw too. And it is far from learnt: L_eCT "
+            "draws one jump and weighs it by the rate of all jumps, up to "
             f"{fastest(birth_death_noise()):,.0f} for birth/death and {fastest(uniform_noise()):,.0f} for uniform "
-            "rates, while what is to be learnt are some hundred nats: a likely reason for so slow a beginning, which "
-            "we have not tested. The paper trained for a million steps."
+            "rates, while what is to be learnt are some hundred nats (a likely reason, not tested). The paper trained "
+            "for a million steps."
         )
     if "uniform" in rows and "ancestral-64" in rows:
         gaps = [
