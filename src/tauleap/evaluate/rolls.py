@@ -33,6 +33,7 @@ def draw_rolls(
         raise ValueError("melodies must hold at least one melody, got none")
     sounding = melodies[melodies != _REST]
     low, high = (int(sounding.min()), int(sounding.max())) if sounding.numel() else (60, 72)
+    half = max(0.45, (high - low) / 60)  # a note must be seen where the range is wide
     steps, rows = melodies.shape[1], -(-len(melodies) // columns)
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(7.5 * columns**0.5, 0.3 + 1.15 * rows), layout="constrained")
@@ -44,7 +45,7 @@ def draw_rolls(
             notes = _notes(melodies[number].tolist(), known)
             # All notes as one collection: a patch each would take a second.
             corners = [
-                [(start, pitch - 0.45), (end, pitch - 0.45), (end, pitch + 0.45), (start, pitch + 0.45)]
+                [(start, pitch - half), (end, pitch - half), (end, pitch + half), (start, pitch + half)]
                 for start, end, pitch in notes
             ]
             colours = [_GIVEN if known[start] else _INK for start, _, _ in notes]
