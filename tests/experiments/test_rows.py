@@ -12,13 +12,17 @@ from tauleap.sampling import Sampler, Trapezoidal, WithCorrector
 EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
+NAMES = ("rows", "models", "songs", "pictures")
+"""Of files that both experiments have, or that another has too."""
+
+
 def rows_of(experiment: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(EXPERIMENTS / experiment))
-    for name in ("rows", "models", "songs", "pictures"):  # both experiments have files of these names
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    others = {name: sys.modules.pop(name) for name in NAMES if name in sys.modules}
     found = importlib.import_module("rows")
-    for name in ("rows", "models", "songs", "pictures"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
+    for name in NAMES:
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
     return found
 
 

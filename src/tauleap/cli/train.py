@@ -18,7 +18,7 @@ from tauleap.cli.runs import at_least, seeded, tell
 if TYPE_CHECKING:
     from tauleap.training import Recipe
 
-RECIPES = ("toy", "toy-paper", "digits", "music", "mnist", "cifar10")
+RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar10")
 _WITH_DATA = ("mnist", "cifar10")
 # What only a recipe has: for other data it is chosen to suit.
 _OF_RECIPES = (
@@ -38,7 +38,7 @@ class Train:
     """
 
     what: str
-    """A file or a folder; or the recipe toy, toy-paper, digits, music, mnist or cifar10."""
+    """A file or a folder; or the recipe toy, toy-paper, digits, music, music-paper, mnist or cifar10."""
     data: Path | None = None
     """For mnist, a folder of idx files or an .npz; for cifar10, the binary archive, its folder or an .npz."""
     download: bool = False
