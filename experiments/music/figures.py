@@ -31,8 +31,8 @@ from torch import Tensor
 
 import tauleap as tl
 from tauleap import _files
+from tauleap.data.melody import decode
 from tauleap.data.midi import write_midi
-from tauleap.data.music import decode
 from tauleap.data.sound import to_wav
 from tauleap.data.soundfont import installed_soundfont
 from tauleap.evaluate.plots import STYLE, save_png

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.data.music import NUM_STATES, MusicForm
+from tauleap.data.melody import NUM_STATES
+from tauleap.data.music import MusicForm
 from tauleap.data.songs import in_all_keys, split_by_song
 
 GIVEN = 32

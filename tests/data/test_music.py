@@ -12,8 +12,10 @@ import torch
 
 from tauleap.data import open_data
 from tauleap.data.form import form_from
+from tauleap.data.melody import REST, decode, encode
 from tauleap.data.midi import Note, read_midi, write_midi
-from tauleap.data.music import REST, MusicForm, decode, encode, melodies, why_dull
+from tauleap.data.music import MusicForm, melodies
+from tauleap.data.pieces import why_dull
 from tauleap.data.sound import to_wav
 
 

@@ -12,8 +12,9 @@ import pytest
 import torch
 
 from tauleap.data import open_data
+from tauleap.data.melody import REST
 from tauleap.data.midi import Note
-from tauleap.data.music import REST, melodies
+from tauleap.data.music import melodies
 from tauleap.data.pianoroll import read_pianoroll
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from tauleap.data import Dataset
-from tauleap.data.music import NUM_STATES, REST, MusicForm
+from tauleap.data.melody import NUM_STATES, REST
+from tauleap.data.music import MusicForm
 from tauleap.data.songs import held_out_songs, in_all_keys, songs_of, split_by_song
 
 

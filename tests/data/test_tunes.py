@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from tauleap.data import tunes
+from tauleap.data.melody import REST, encode
 from tauleap.data.midi import Note
-from tauleap.data.music import REST, encode, why_dull
+from tauleap.data.pieces import why_dull
 from tauleap.recipes.music import music
 
 TUNE = """X:1

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from tauleap.data import Dataset
-from tauleap.data.music import NUM_STATES, REST, MusicForm
+from tauleap.data.melody import NUM_STATES, REST
+from tauleap.data.music import MusicForm
 from tauleap.network import MusicTransformer
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective

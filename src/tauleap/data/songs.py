@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap.data.arrays import Dataset
-from tauleap.data.music import REST, STEPS_A_BAR
+from tauleap.data.melody import REST, STEPS_A_BAR
 
 _BARS = 4
 

@@ -26,8 +26,10 @@ from tauleap.data.array_file import read_arrays
 from tauleap.data.arrays import Dataset
 from tauleap.data.download import cache_folder
 from tauleap.data.form import Opened
+from tauleap.data.melody import NUM_STATES
 from tauleap.data.midi import MidiFile, Note
-from tauleap.data.music import NUM_STATES, STEPS, MusicForm, Pieces
+from tauleap.data.music import STEPS, MusicForm
+from tauleap.data.pieces import Pieces
 
 FOLDERS = ("ryansMammoth", "oneills1850")
 _TICKS = 480  # a quarter

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.data.music import NUM_STATES, REST, STEPS, MusicForm
+from tauleap.data.melody import NUM_STATES, REST
+from tauleap.data.music import STEPS, MusicForm
 from tauleap.data.songs import in_all_keys, split_by_song
 from tauleap.data.tunes import open_tunes
 from tauleap.denoise import NetworkDenoiser
