@@ -11,8 +11,9 @@ from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.leaps import leap_laws
 from tauleap.evaluate.pushed import marginal, push_sites, run
 from tauleap.noise import Constant, Dense
+from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling import TauLeaping, sample, uniform_grid
+from tauleap.sampling import TauLeaping, sample, tau_leaping, uniform_grid
 from tauleap.sampling.tau_leaping import MultipleJumps
 from tauleap.testing.cases import LEAPS, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from, random_law
@@ -97,6 +98,27 @@ def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator
     law = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(busy.rates(x, t), x, t - s, how))
     drawn, _ = TauLeaping(how).step(busy, x.expand(100_000, -1).contiguous(), t, s, generator=generator)
     assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
+
+
+@pytest.mark.parametrize("corrector", [False, True])
+@pytest.mark.parametrize("many", [0, 10**6], ids=["from rates written out", "one by one"])
+def test_jumps_that_are_added_have_that_law_in_either_way(
+    many: int, corrector: bool, busy: ReverseProcess, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Chi-square on 1e5 draws, level 1e-3; a site that is given stays."""
+    monkeypatch.setattr(tau_leaping, "_MANY", many)
+    t, tau = 0.9, 0.4
+    x, number = torch.tensor([[1, 2]]), 100_000
+    for mask in (None, torch.tensor([False, True])):
+        few, all_ = (None if mask is None else Observed(mask, rows) for rows in (x, x.repeat(number, 1)))
+        rates = (busy.corrector_rates if corrector else busy.rates)(x, t, observed=few)
+        law = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(rates, x, tau, "add"))
+        states = x.repeat(number, 1)
+        posterior = busy.guess(states, t, observed=all_)
+        drawn, _ = tau_leaping.leap(
+            busy, states, t, tau, posterior, "add", observed=all_, generator=generator, corrector=corrector
+        )
+        assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
 
 
 @pytest.mark.parametrize(("name", "how"), LEAPS)

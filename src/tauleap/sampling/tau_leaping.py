@@ -7,15 +7,17 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tauleap._shapes import PerSite, States
+from tauleap import _draw
+from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.departures import Departures, chunks, exit_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
+_MANY = 2  # jumps a site from which on they are drawn from rates written out, and not one by one
 
 
 class TauLeaping(Sampler):
@@ -32,7 +34,8 @@ class TauLeaping(Sampler):
 
     Instead of S Poisson variables a site, one is drawn for their sum, ``N ~ Poisson(tau Lambda)`` with the exit rate
     ``Lambda = sum_v Rhat(v)``, and then N destinations from ``Rhat / Lambda``: the same law, as Poisson variables given
-    their sum are multinomial. One evaluation a step; the error is of order 1 (Theorem 1).
+    their sum are multinomial. Where N is large, and jumps are added, they come from the rates of the site, written out
+    once. One evaluation a step; the error is of order 1 (Theorem 1).
     """
 
     order = 1.0
@@ -77,23 +80,47 @@ def leap(
     """One leap of length ``tau`` with the reverse rates, or the corrector's, at x and t."""
     how = multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     departures = reverse.departures(x, t, observed=observed, posterior=posterior, corrector=corrector)
-    counts = poisson(tau * exit_rates(departures), generator)
-    flat, jumps = x.reshape(-1), counts.reshape(-1)
-    moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
+    jumps = poisson(tau * exit_rates(departures), generator).reshape(-1)
+    flat, clamped = x.reshape(-1), None
     if how == "add":
-        moving = moving.repeat_interleave(jumps.index_select(0, moving))
-    to = departures.draw(moving, generator)
-    clamped = None
-    if how == "add":
-        summed = flat.clone().index_add_(0, moving, to - flat.index_select(0, moving))
+        if int(jumps.sum()) > _MANY * len(jumps):
+            rates_of = reverse.corrector_rates if corrector else reverse.rates
+            summed = _from_rates(flat, rates_of(x, t, observed=observed, posterior=posterior), jumps, generator)
+        else:
+            summed = _one_by_one(flat, departures, jumps, generator)
         out = summed.clamp(0, reverse.process.num_states - 1)
         clamped = summed != out
     else:
-        out = flat.clone().index_copy_(0, moving, to)
+        moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
+        out = flat.clone().index_copy_(0, moving, departures.draw(moving, generator))
     rejected = jumps > 1 if how == "reject" else None
     out = out.reshape(x.shape)
     info = StepInfo.count(x, out, evaluations=1.0, observed=observed, jumps=jumps, rejected=rejected, clamped=clamped)
     return out, info
+
+
+def _one_by_one(x: Tensor, departures: Departures, jumps: Tensor, generator: torch.Generator | None) -> Tensor:
+    """x + sum_v P_v (v - x), a draw for each of the jumps."""
+    moving = jumps.nonzero().squeeze(-1)
+    moving = moving.repeat_interleave(jumps.index_select(0, moving))
+    to = departures.draw(moving, generator)
+    return x.clone().index_add_(0, moving, to - x.index_select(0, moving))
+
+
+def _from_rates(x: Tensor, rates: PerState, jumps: Tensor, generator: torch.Generator | None) -> Tensor:
+    """The same, each site's running sums of rates made once for all of its jumps."""
+    out, rows = x - jumps * x, rates.reshape(len(x), -1)
+    order = jumps.argsort()  # sites that jump about as often come together, so that few draws are not needed
+    order = order[jumps.index_select(0, order) > 0]
+    for part in chunks(len(order), rows.shape[-1], x.device):
+        sites = order[part]
+        number = jumps.index_select(0, sites)
+        cdf = _draw.cumulative(rows.index_select(0, sites))
+        many = int(number[-1])
+        to = torch.searchsorted(cdf, _draw.targets(cdf[:, -1:].expand(-1, many), generator))
+        wanted = torch.arange(many, device=x.device) < number[:, None]
+        out.index_add_(0, sites, to.mul_(wanted).sum(-1))
+    return out
 
 
 def poisson(mean: PerSite, generator: torch.Generator | None) -> Tensor:
