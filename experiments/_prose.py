@@ -1,11 +1,22 @@
-"""Prose of the pages that experiments write."""
+"""The pages that experiments write."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
 
 
-def wrapped(line: str) -> str:
+def write_page(name: str, parts: Iterable[str]) -> None:
+    """docs/experiments/NAME.md."""
+    page = DOCS / "experiments" / f"{name}.md"
+    page.write_text("\n".join(_wrapped(line) for part in parts for line in part.split("\n")), encoding="utf-8")
+    print(f"written: {page}")
+
+
+def _wrapped(line: str) -> str:
     """Prose in lines of 120; tables and pictures as they are."""
     if line.startswith(("|", "!", "*")):
         return line

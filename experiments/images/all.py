@@ -1,6 +1,6 @@
 """The whole experiment, two processes at a time, from training to the page; killed and started again, it goes on.
 
-    nice -n 19 python experiments/images/all.py --data FILE --steps 4000
+    nice -n 19 python experiments/images/all.py --data FILE --steps 5000
 
 Training comes first, then the classifier, samples, figures and page. Each process has one thread.
 """
@@ -8,14 +8,16 @@ Training comes first, then the classifier, samples, figures and page. Each proce
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from models import MODELS
 from rows import ROWS
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _script import run
 
 HERE = Path(__file__).parent
 
@@ -24,30 +26,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=5000)
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     both = ["--data", str(arguments.data), "--models", str(arguments.models)]
 
     def train(name: str) -> None:
         out = str(arguments.models / name)
-        run("train.py", name, *both[:2], "--steps", str(arguments.steps), "--out", out)
+        run(HERE / "train.py", name, *both[:2], "--steps", str(arguments.steps), "--out", out)
 
     def evaluate(names: list[str]) -> None:
-        run("evaluate.py", *both, "--rows", *names)
+        run(HERE / "evaluate.py", *both, "--rows", *names)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(train, MODELS))
-        run("classifier.py", *both)
+        run(HERE / "classifier.py", *both)
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
     evaluate(list(ROWS)[:1])  # nothing is left to draw, but all of it is put together
-    run("figures.py", *both)
-    run("page.py")
-
-
-def run(script: str, *arguments: str) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(HERE / script), *arguments], env=environment, check=True)
+    run(HERE / "figures.py", *both)
+    run(HERE / "page.py")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python experiments/images/classifier.py --data FILE
 
-Trained on the same images as the models, for a minute; written to runs/images/classifier, or where --models says. Its
-64 features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
+Trained on the same images as the models, for some minutes; written to runs/images, or where --models says. Its 64
+features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-SEED, EPOCHS, BATCH, RATE = 0, 3, 128, 2e-3
+SEED, EPOCHS, BATCH, RATE = 0, 5, 128, 2e-3
 AT_ONCE = 500
 SURE = 0.9
 """A picture is recognised if some digit has more than this probability."""
@@ -41,8 +41,8 @@ class Classifier(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.second = nn.Conv2d(1, 16, 3, padding=1), nn.Conv2d(16, 32, 3, padding=1)
-        self.features, self.digits = nn.Linear(32 * 7 * 7, 64), nn.Linear(64, 10)
+        self.first, self.second = nn.Conv2d(1, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.features, self.digits = nn.Linear(64 * 7 * 7, 64), nn.Linear(64, 10)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Bytes (n, 1, 28, 28) -> features (n, 64) and logits (n, 10)."""

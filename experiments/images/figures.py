@@ -10,18 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import pictures
 import torch
 from evaluate import RESULTS, kept, opened
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from PIL import Image
 from rows import BUDGETS, KINDS
 from torch import Tensor
@@ -29,17 +24,14 @@ from torch import Tensor
 import tauleap as tl
 from tauleap import _files
 from tauleap.evaluate._mode import evaluating
-from tauleap.evaluate.plots import STYLE, save_png
 from tauleap.recipes.images import sheet
 from tauleap.sampling import TauLeaping, hold, sample, uniform_grid
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _kept import read_piece
+from _panels import COLOURS, FIGURES, panels
 
-FIGURES = Path(__file__).parents[2] / "docs" / "figures"
-COLOURS = ("#6e016b", "#8c96c6", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d", "#fec44f")
-TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
 SEED, STEPS, TRACED_SITES = 0, 255, 12
 HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH = 0.4, 1000, 100, 0.001
 COMPLETIONS, GIVEN_PICTURES = 5, 4
@@ -62,14 +54,6 @@ def main() -> None:
         way_down(model)
         held(model, test)
         completions(model, test)
-
-
-@contextmanager
-def panels(name: str, count: int, width: float = 4.2) -> Iterator[list[Axes]]:
-    with matplotlib.rc_context(STYLE | TICKS):
-        figure = Figure(figsize=(width * count, 3.2), layout="constrained")
-        yield list(figure.subplots(1, count, squeeze=False)[0])
-        print(f"written: {save_png(figure, FIGURES / f'{name}.png')}")
 
 
 def save(name: str, picture: np.ndarray, scale: int = 2) -> None:

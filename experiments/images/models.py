@@ -42,13 +42,13 @@ MODELS = {
 }
 
 
-def recipe(name: str, pictures: Pictures, steps: int) -> Recipe:
+def recipe(name: str, pictures: Pictures) -> Recipe:
     entry = MODELS[name]
     return mnist(
         pictures.to_train,
         process=entry.process(),
         denoiser=entry.denoiser,
         objective=entry.objective,
-        settings=small_settings(steps),
+        settings=small_settings(),
         name=f"mnist, {entry.label}",
     )

@@ -12,9 +12,8 @@ from rows import BUDGETS, KINDS, SWEEP, SWEEP_BUDGET
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _prose import wrapped
+from _prose import DOCS, write_page
 
-DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = Path(__file__).with_name("results")
 PAPER = {  # Table 1: Inception Score, FID, bits/dim
     "d3pm-absorbing": (6.78, 30.97, 4.40),
@@ -82,9 +81,7 @@ def main() -> None:
         "",
         *published(),
     ]
-    page = DOCS / "experiments" / "images.md"
-    page.write_text("\n".join(wrapped(line) for part in parts for line in part.split("\n")), encoding="utf-8")
-    print(f"written: {page}")
+    write_page("images", parts)
 
 
 def cell(found: dict[str, float], digits: int = 2) -> str:

@@ -8,14 +8,16 @@ Training comes first, then the evaluation, the model of the package, figures and
 from __future__ import annotations
 
 import argparse
-import os
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from models import NAMES, SHIPPED
 from rows import ROWS
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _script import run
 
 HERE = Path(__file__).parent
 
@@ -33,24 +35,19 @@ def main() -> None:
 
     def train(name: str) -> None:
         steps = arguments.shipped_steps if name == SHIPPED else arguments.steps
-        run("train.py", name, *data, "--steps", str(steps), "--out", str(arguments.models / name))
+        run(HERE / "train.py", name, *data, "--steps", str(steps), "--out", str(arguments.models / name))
 
     def evaluate(names: list[str]) -> None:
-        run("evaluate.py", *data, *models, "--completions", str(arguments.completions), "--rows", *names)
+        run(HERE / "evaluate.py", *data, *models, "--completions", str(arguments.completions), "--rows", *names)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
         list(pool.map(train, NAMES))
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
-    run("references.py", *data)
+    run(HERE / "references.py", *data)
     evaluate(["shipped"])  # nothing is left to measure, but all of it is put together
-    run("ship.py", *data, *models)
-    run("figures.py", *data, *models)
-    run("page.py")
-
-
-def run(script: str, *arguments: str) -> None:
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    subprocess.run([sys.executable, str(HERE / script), *arguments], env=environment, check=True)
+    run(HERE / "ship.py", *data, *models)
+    run(HERE / "figures.py", *data, *models)
+    run(HERE / "page.py")
 
 
 if __name__ == "__main__":

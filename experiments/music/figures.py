@@ -11,19 +11,15 @@ from __future__ import annotations
 import argparse
 import io
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from typing import Any
 
-import matplotlib
 import numpy as np
 import songs
 import soundfile
 import torch
 from evaluate import RESULTS, form_of
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from models import SHIPPED
 from rows import BUDGET, LEAPS, ROWS
 from songs import GIVEN
@@ -35,14 +31,15 @@ from tauleap.data.melody import decode
 from tauleap.data.midi import write_midi
 from tauleap.data.sound import to_wav
 from tauleap.data.soundfont import installed_soundfont
-from tauleap.evaluate.plots import STYLE, save_png
+from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.sampling import sample, uniform_grid
 
-DOCS = Path(__file__).parents[2] / "docs"
-FIGURES, AUDIO = DOCS / "figures", DOCS / "audio"
-COLOURS = ("#6e016b", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d")
-TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _panels import COLOURS, FIGURES, panels
+
+AUDIO = FIGURES.with_name("audio")
 SHOWN_SONGS, TRACED_SITES, TRACED_STEPS = 4, 8, 250
 SIXTEENTH = 60 / 120 / 4
 """Seconds, at 120 beats a minute."""
@@ -62,14 +59,6 @@ def main() -> None:
     progress(arguments.models, test)
     if (arguments.models / SHIPPED).is_dir():
         uses(tl.load(arguments.models / SHIPPED), test)
-
-
-@contextmanager
-def panels(name: str, count: int, width: float = 4.2) -> Iterator[list[Axes]]:
-    with matplotlib.rc_context(STYLE | TICKS):
-        figure = Figure(figsize=(width * count, 3.2), layout="constrained")
-        yield list(figure.subplots(1, count, squeeze=False)[0])
-        print(f"written: {save_png(figure, FIGURES / f'{name}.png')}")
 
 
 def training(table: dict[str, Any]) -> None:

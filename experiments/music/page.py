@@ -17,9 +17,8 @@ from tauleap.recipes.music import GIVEN, birth_death_noise, uniform_noise
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _prose import wrapped
+from _prose import DOCS, write_page
 
-DOCS = Path(__file__).parents[2] / "docs"
 RESULTS = Path(__file__).with_name("results")
 PAPER = {
     "birth-death": (0.3928, 0.1316),
@@ -90,9 +89,7 @@ def main() -> None:
         "*`python experiments/music/figures.py --data FILE`, `python experiments/music/page.py`*",
         "",
     ]
-    page = DOCS / "experiments" / "music.md"
-    page.write_text("\n".join(wrapped(line) for part in parts for line in part.split("\n")), encoding="utf-8")
-    print(f"written: {page}")
+    write_page("music", parts)
 
 
 def value(found: dict[str, Any]) -> str:

@@ -2,37 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import sys
+from pathlib import Path
 
 from models import D3PM_STEPS, SHIPPED
-from torch import Tensor
 
 from tauleap.recipes.music import published_sampler
-from tauleap.sampling import Ancestral, Sampler, Trapezoidal, uniform_grid
+from tauleap.sampling import Ancestral, Trapezoidal
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _row import Row
 
 BUDGET = 250
 CURVE = (16, 32, 64, 128, 500)
-
-
-@dataclass(frozen=True)
-class Row:
-    """Completions of the test songs by one model and one sampler, with ``evaluations`` passes for each."""
-
-    label: str
-    model: str
-    sampler: Sampler
-    evaluations: int
-    passes: float = 1.0
-    """Of a step, on average."""
-    end: float = 0.01
-    final: Literal["mode", "sample"] = "mode"
-
-    @property
-    def grid(self) -> Tensor:
-        """As many steps as the evaluations allow, one of which is for the end."""
-        return uniform_grid(max(1, round((self.evaluations - 1) / self.passes)), end=self.end)
-
 
 # Every jump is from one category to another, whatever the noise (Appendix H.3).
 LEAPS = published_sampler()
@@ -54,18 +37,9 @@ TABLE = {
 }
 
 CURVES = (
-    {"ancestral-991": Row("ancestral steps, uniform", "uniform-ect", Ancestral(), 991)}
-    | {
-        f"{name}-{evaluations}": Row(TABLE[name].label, TABLE[name].model, TABLE[name].sampler, evaluations)
-        for evaluations in CURVE
-        for name in ("uniform", "ancestral")
-    }
-    | {
-        f"shipped-{evaluations}": Row(
-            TABLE["shipped"].label, SHIPPED, Ancestral(), evaluations, end=0.001, final="sample"
-        )
-        for evaluations in CURVE[:4]
-    }
+    {"ancestral-991": TABLE["ancestral"].at(991)}
+    | {f"{name}-{number}": TABLE[name].at(number) for number in CURVE for name in ("uniform", "ancestral")}
+    | {f"shipped-{number}": TABLE["shipped"].at(number) for number in CURVE[:4]}
 )
 
 ROWS = TABLE | CURVES

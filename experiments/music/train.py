@@ -9,32 +9,21 @@ was stopped goes on by the same command. The learning rate falls to the last of 
 
 from __future__ import annotations
 
-import argparse
-from dataclasses import replace
+import sys
 from pathlib import Path
 
 import songs
 from models import NAMES, recipe
 
-from tauleap.training import Run, train
+sys.path.append(str(Path(__file__).parents[1]))
 
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", choices=NAMES)
-    parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and the strict masks")
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", type=Path, default=None)
-    arguments = parser.parse_args()
-    made = recipe(arguments.model, songs.load(arguments.data))
-    numbers = {"steps": arguments.steps, "decay": arguments.steps, "seed": arguments.seed}
-    made = replace(made, settings=replace(made.settings, **numbers))
-    out = arguments.out or Path("runs") / "music" / arguments.model
-    result = train(made, Run(out, minutes=arguments.minutes, tensorboard=False, keep=2))
-    print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
-
+from _script import train_one
 
 if __name__ == "__main__":
-    main()
+    train_one(
+        __doc__,
+        NAMES,
+        lambda name, data: recipe(name, songs.load(data)),
+        runs=Path("runs") / "music",
+        file=".npz with train, test and the strict masks",
+    )

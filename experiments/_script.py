@@ -1,0 +1,39 @@
+"""What the scripts of the experiments share: to train one model from the command line, and to run other scripts."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from dataclasses import replace
+from pathlib import Path
+
+from tauleap.training import Recipe, Run, train
+
+
+def train_one(
+    description: str, names: Collection[str], recipe: Callable[[str, Path], Recipe], *, runs: Path, file: str
+) -> None:
+    """``MODEL --data FILE --steps N``: trains one of the ``names``, or goes on with it.
+
+    The learning rate falls to the last of the steps; the model has a folder of its own in ``runs``, if none is given.
+    """
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("model", choices=names)
+    parser.add_argument("--data", type=Path, required=True, help=file)
+    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=None)
+    given = parser.parse_args()
+    made = recipe(given.model, given.data)
+    made = replace(made, settings=replace(made.settings, steps=given.steps, decay=given.steps, seed=given.seed))
+    result = train(made, Run(given.out or runs / given.model, minutes=given.minutes, tensorboard=False, keep=2))
+    print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
+
+
+def run(script: Path, *arguments: str) -> None:
+    """Another script, with one thread, to its end."""
+    subprocess.run([sys.executable, str(script), *arguments], env=os.environ | {"OMP_NUM_THREADS": "1"}, check=True)
