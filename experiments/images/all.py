@@ -2,7 +2,8 @@
 
     nice -n 19 python experiments/images/all.py --data FILE --steps 5000
 
-Training comes first, then the classifier, samples, figures and page. Each process has one thread.
+Training comes first, then the classifier, samples, the model of the package, figures and page. Each process has one
+thread.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def main() -> None:
         run(HERE / "classifier.py", *both)
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
     evaluate(list(ROWS)[:1])  # nothing is left to draw, but all of it is put together
+    run(HERE / "ship.py", *both[2:])
     run(HERE / "figures.py", *both)
     run(HERE / "page.py")
 

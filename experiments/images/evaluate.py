@@ -173,6 +173,7 @@ def describe(models: Path, test: Tensor) -> dict[str, Any]:
             )
             known = {
                 "label": MODELS[name].label,
+                "objective": repr(MODELS[name].objective),
                 "mark": mark,
                 "steps": steps_of(models / name),
                 "weights": sum(p.numel() for p in model.denoiser.parameters()),

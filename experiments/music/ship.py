@@ -24,10 +24,9 @@ from tauleap.cli.runs import fingerprint
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _kept import steps_of
+from _ship import ship
 
 NAME = "music-small"
-FOLDER = Path(__file__).parents[2] / "src" / "tauleap" / "pretrained" / "models" / NAME
-MOST_BYTES = 5_000_000
 TIMES = 4
 
 CARD = """# {name}
@@ -84,14 +83,7 @@ def main() -> None:
         "bits_per_dim": {"value": alone.value, "stderr": alone.stderr, "n": alone.n},
         "bits_per_dim_given_two_bars": {"value": bits[0], "stderr": bits[1], "n": bits[2]},
     }
-    model.save(FOLDER)
-    (FOLDER / "README.md").write_text(
-        card(model, measured, table["songs"], settings | {"melodies": melodies}), encoding="utf-8"
-    )
-    size = sum(path.stat().st_size for path in FOLDER.iterdir())
-    if size > MOST_BYTES:
-        raise SystemExit(f"{FOLDER} has {size:,} bytes, more than {MOST_BYTES:,}")
-    print(f"written: {FOLDER}, {size:,} bytes")
+    ship(model, NAME, card(model, measured, table["songs"], settings | {"melodies": melodies}))
 
 
 def card(model: tl.Model, measured: dict, tested: int, trained: dict) -> str:

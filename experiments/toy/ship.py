@@ -8,11 +8,12 @@ The same as `tauleap train toy`, whose run in the same folder goes on. About a m
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 import torch
 
-from tauleap import pretrained, recipes
+from tauleap import recipes
 from tauleap.data import tau_pmf
 from tauleap.evaluate import bits_per_dim, hellinger_of_laws, pushed
 from tauleap.pretrained import load
@@ -20,7 +21,9 @@ from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, TauLeaping, uniform_grid
 from tauleap.training import Run, train
 
-TARGET = Path(pretrained.__file__).parent / "models" / "toy"
+sys.path.append(str(Path(__file__).parents[1]))
+
+from _ship import ship
 
 CARD = """# toy
 
@@ -68,7 +71,6 @@ def main() -> None:
         "seed": recipe.settings.seed,
         "bits_per_dim": {"value": bits[0].value, "stderr": bits[0].stderr, "n": bits[0].n},
     }
-    model.save(TARGET)
     settings = recipe.settings
     card = CARD.format(
         step=result.step,
@@ -79,7 +81,7 @@ def main() -> None:
         n=bits[0].n,
         stderr=bits[0].stderr,
     )
-    (TARGET / "README.md").write_text(card, encoding="utf-8")
+    ship(model, "toy", card)
     print(card)
 
 

@@ -21,6 +21,22 @@ def test_probabilities_are_those_of_the_logits() -> None:
     assert_close(Posterior(logits + 1000).probs, posterior.probs)
 
 
+def test_log_prob_of_one_state_and_its_gradient() -> None:
+    """Against log_softmax of all, in several pieces, with states that cannot be."""
+    generator = torch.Generator().manual_seed(0)
+    logits = 30 * torch.randn(7, 300, 256, dtype=torch.float64, generator=generator)
+    logits[..., 5] = -INF
+    x0, weight = torch.randint(6, 256, (7, 300), generator=generator), torch.randn(7, 300, generator=generator).double()
+    plain, ours = logits.clone().requires_grad_(), logits.clone().requires_grad_()
+    expected = plain.log_softmax(-1).gather(-1, x0[..., None]).squeeze(-1)
+    found = Posterior(ours).log_prob(x0)
+    assert_close(found, expected, rtol=1e-13, atol=1e-13)
+    for value in (expected, found):
+        (value * weight).sum().backward()
+    assert_close(ours.grad, plain.grad, rtol=1e-12, atol=1e-14)
+    assert_close(Posterior(logits[:0]).log_prob(x0[:0]), expected[:0])
+
+
 def test_restriction_is_conditioning() -> None:
     posterior = Posterior(torch.log(torch.tensor([[[0.1, 0.2, 0.7], [0.5, 0.25, 0.25]]], dtype=torch.float64)))
     allowed = torch.tensor([[True, True, False], [False, True, True]])

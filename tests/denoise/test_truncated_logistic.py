@@ -75,7 +75,7 @@ def test_a_network_with_another_number_of_outputs_is_refused() -> None:
 
 
 def test_gradients_are_those_of_the_formula_across_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tauleap.denoise.truncated_logistic._AT_ONCE", 32)  # two sites at a time
+    monkeypatch.setattr("tauleap._chunks._ENTRIES", 32)  # two sites at a time
     generator = torch.Generator().manual_seed(0)
     mean = (2 * torch.rand(3, 4, generator=generator, dtype=torch.float64) - 1).requires_grad_()
     log_scale = (2 * torch.rand(3, 4, generator=generator, dtype=torch.float64) - 3).requires_grad_()

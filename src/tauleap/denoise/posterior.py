@@ -6,7 +6,8 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
-from tauleap._shapes import PerState, States
+from tauleap._shapes import PerSite, PerState, States
+from tauleap.denoise.log_prob import log_prob
 
 
 class Posterior:
@@ -38,6 +39,10 @@ class Posterior:
     def log_probs(self) -> PerState:
         """log p(x0 | x_t)."""
         return self.logits.log_softmax(-1)
+
+    def log_prob(self, x0: States) -> PerSite:
+        """log p(x0 | x_t) of one state a site."""
+        return log_prob(self.logits, x0)
 
     @property
     def mode(self) -> States:

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn.functional import logsigmoid
 
 from tauleap import _check
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise.ask import Asker
 from tauleap.denoise.denoiser import Denoiser
@@ -18,7 +19,6 @@ from tauleap.denoise.posterior import Posterior
 from tauleap.observed import Observed
 
 _SMALLEST_LOG_SCALE = -20.0  # far below the width of a cell: a narrower law has the same probabilities
-_AT_ONCE = 2**18  # entries
 
 
 class TruncatedLogistic(Denoiser):
@@ -71,7 +71,7 @@ class _Logits(torch.autograd.Function):
     def forward(ctx: Any, mean: Tensor, log_scale: Tensor, num_states: int) -> Tensor:
         ctx.save_for_backward(mean, log_scale)
         out = mean.new_empty(len(mean), num_states)
-        for part in _parts(len(mean), num_states, mean.device):
+        for part in chunks(len(mean), num_states, mean.device):
             distance, _ = _distances(mean[part], log_scale[part], num_states)
             log_sigmoid = logsigmoid(distance)
             torch.add(log_sigmoid[:, 1:], log_sigmoid[:, :-1], out=out[part]).sub_(distance[:, :-1])
@@ -85,7 +85,7 @@ class _Logits(torch.autograd.Function):
         mean, log_scale = ctx.saved_tensors
         of_mean, of_log_scale = torch.empty_like(mean), torch.empty_like(log_scale)
         sites, num_states = gradient.shape
-        for part in _parts(sites, num_states, mean.device):
+        for part in chunks(sites, num_states, mean.device):
             distance, inverse_scale = _distances(mean[part], log_scale[part], num_states)
             # A logit grows with the upper end b by sigmoid(-b), and falls with the lower end a by sigmoid(a).
             sigmoid = torch.sigmoid(distance)
@@ -102,9 +102,3 @@ def _distances(mean: Tensor, log_scale: Tensor, num_states: int) -> tuple[Tensor
     ends: Float[Tensor, " ends"] = torch.linspace(-1, 1, num_states + 1, dtype=mean.dtype, device=mean.device)
     inverse_scale = torch.exp(-log_scale.clamp(min=_SMALLEST_LOG_SCALE))
     return (ends - mean[:, None]).mul_(inverse_scale[:, None]), inverse_scale
-
-
-def _parts(sites: int, num_states: int, device: torch.device) -> list[slice]:
-    """Pieces of so many sites that what is made for them stays in a processor's cache; one piece elsewhere."""
-    size = max(1, _AT_ONCE // num_states) if device.type == "cpu" else max(1, sites)
-    return [slice(start, start + size) for start in range(0, sites, size)]

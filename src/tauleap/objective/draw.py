@@ -128,7 +128,7 @@ class Draw:
         posterior, reachable = self.posterior(which), self.reversal(which).reachable()
         if reachable is not None:
             posterior = posterior.restricted(reachable | ~reachable.any(-1, keepdim=True))
-        return posterior.log_probs.gather(-1, self.x0[..., None]).squeeze(-1)
+        return posterior.log_prob(self.x0)
 
     def sum(self, values: PerSite) -> Float[Tensor, " batch"]:
         """The sum over the scored sites of each sample."""

@@ -28,12 +28,13 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import along_batch
 from tauleap.reverse.dense_mixture import inverse_table, reachable_probs
-from tauleap.reverse.departures import Departures, chunks
+from tauleap.reverse.departures import Departures
 from tauleap.reverse.inverse_cdf import InverseCdf
 from tauleap.reverse.onward import BLOCK as ONWARD_BLOCK
 from tauleap.reverse.onward import Onward

@@ -7,7 +7,6 @@ in common is worked out once here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -16,9 +15,6 @@ from tauleap import _check, _draw
 from tauleap._shapes import PerSite, States, Time
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
-
-CHUNK_ENTRIES = 2**18
-"""Of the logits at a time: what is made on the way stays in the cache, and out of the memory."""
 
 
 class Departures(ABC):
@@ -85,13 +81,6 @@ def check_rates(exits: Tensor) -> None:
             "the denoiser's posterior gives rates that are nan: its logits are nan, or -inf for every clean state from "
             "which x can come; let it give a finite logit to each state that data can have"
         )
-
-
-def chunks(rows: int, states: int, device: torch.device, entries: int = CHUNK_ENTRIES) -> Iterator[slice]:
-    """Slices of rows with about ``entries`` entries each; one for all where a cache is not what counts."""
-    number = max(1, round(rows * states / entries)) if device.type == "cpu" else 1
-    at_once = max(1, -(-rows // number))
-    return (slice(start, start + at_once) for start in range(0, rows, at_once))
 
 
 def positions(sites: Tensor, x: States) -> Tensor:

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
+from tauleap._chunks import chunks
 from tauleap.noise import DenseKernel
-from tauleap.reverse.departures import chunks
 from tauleap.reverse.inverse_cdf import InverseCdf
 
 BLOCK = 32

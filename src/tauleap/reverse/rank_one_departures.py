@@ -16,11 +16,12 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
+from tauleap._chunks import chunks
 from tauleap._shapes import Law, PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.rank_one import at_own_state
-from tauleap.reverse.departures import Departures, chunks
+from tauleap.reverse.departures import Departures
 
 _ROWS_AT_ONCE = 2**19  # entries: nothing but softmax is made of them
 

@@ -8,12 +8,13 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import Departures, chunks, exit_rates
+from tauleap.reverse.departures import Departures, exit_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]

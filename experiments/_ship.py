@@ -1,0 +1,21 @@
+"""Puts a trained model into the package."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tauleap import pretrained
+from tauleap.pretrained import Model
+
+MOST_BYTES = 5_000_000
+
+
+def ship(model: Model, name: str, card: str) -> None:
+    """Writes the model, with its card, to the package's models."""
+    folder = Path(pretrained.__file__).parent / "models" / name
+    model.save(folder)
+    (folder / "README.md").write_text(card, encoding="utf-8")
+    size = sum(path.stat().st_size for path in folder.iterdir())
+    if size > MOST_BYTES:
+        raise SystemExit(f"{folder} has {size:,} bytes, more than {MOST_BYTES:,}")
+    print(f"written: {folder}, {size:,} bytes")
