@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from tauleap.sampling import Sampler, uniform_grid
+from tauleap.sampling import Sampler, WithCorrector, uniform_grid
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,16 @@ class Row:
     @property
     def grid(self) -> Tensor:
         """As many steps as the evaluations allow, one of which is for the end."""
-        return uniform_grid(max(1, round((self.evaluations - 1) / self.passes)), end=self.end)
+        number = max(1, round((self.evaluations - 1) / self.passes))
+        while number > 1 and self._cost(uniform_grid(number, end=self.end)) > 1.05 * self.evaluations:
+            number -= 1
+        return uniform_grid(number, end=self.end)
+
+    def _cost(self, grid: Tensor) -> float:
+        """Evaluations, with correctors counted at the times at which they run, which on a coarse grid are few."""
+        if isinstance(self.sampler, WithCorrector):
+            return len(grid) + self.sampler.steps * int((grid[1:] < self.sampler.start).sum())
+        return 1 + self.passes * (len(grid) - 1)
 
     def at(self, evaluations: int) -> Row:
         """The same with another number of evaluations."""

@@ -38,7 +38,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
-PIECE, BATCH, SAMPLES = 100, 20, 500
+PIECE, BATCH, SAMPLES = 100, 50, 500
 TESTED, TIMES = 256, 4
 
 

@@ -111,8 +111,10 @@ def sampler_table(rows: dict[str, Any]) -> list[str]:
 
 
 def sweep_table(rows: dict[str, Any]) -> list[str]:
-    """Other settings of the correctors at one budget, beside no correctors and the paper's."""
-    names = [f"{name}-{SWEEP_BUDGET}" for name in ("tldr-0", "tldr-3", "tldr-10")] + list(SWEEP)
+    """Other settings of the correctors at one budget, beside none and the paper's."""
+    names = [f"{name}-{SWEEP_BUDGET}" for name in ("tldr-0", "tldr-3", "tldr-10", "ancestral", "corrected")] + list(
+        SWEEP
+    )
     found = [rows[name] for name in names if name in rows]
     lines = ["| correctors | evaluations | Frechet distance | recognised |", "| --- | ---: | ---: | ---: |"]
     return lines + [

@@ -14,14 +14,16 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from _row import Row
 
-BUDGETS = (16, 64, 256)
+BUDGETS = (16, 64, 128, 256)
 SWEEP_BUDGET = 64
 LARGEST = BUDGETS[-1]
 
 
-def corrected(correctors: int, scale: float = 1.5, start: float = 0.1) -> tuple[Sampler, int, float]:
+def corrected(
+    correctors: int, scale: float = 1.5, start: float = 0.1, predictor: Sampler | None = None
+) -> tuple[Sampler, int, float]:
     """Tau-leaping with correctors below ``start``, the evaluations, and the passes of a step on average."""
-    sampler = WithCorrector(TauLeaping(), steps=correctors, scale=scale, start=start)
+    sampler = WithCorrector(predictor or TauLeaping(), steps=correctors, scale=scale, start=start)
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
 
@@ -30,15 +32,25 @@ KINDS = {
     "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3)),
     "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10)),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST),
+    "corrected": Row("ancestral steps, 4 correctors of 0.5", "gaussian", *corrected(4, 0.5, 0.8, Ancestral())),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, end=1 / D3PM_STEPS, final="sample"),
     "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, end=1 / D3PM_STEPS, final="sample"),
 }
 SWEEP = {
-    f"sweep-{correctors}-{scale:g}-{start:g}": Row(
-        f"{correctors} correctors of {scale:g} below t = {start:g}", "gaussian", *corrected(correctors, scale, start)
+    f"sweep-{name.split()[0]}-{correctors}-{scale:g}-{start:g}": Row(
+        f"{name}, {correctors} of {scale:g} below t = {start:g}",
+        "gaussian",
+        *corrected(correctors, scale, start, predictor),
     ).at(SWEEP_BUDGET)
-    for correctors, scale, start in ((1, 0.5, 0.1), (3, 0.5, 0.1), (1, 0.5, 0.5), (3, 0.5, 0.5), (1, 1.5, 1.0))
+    for name, predictor, correctors, scale, start in (
+        ("tau-leaping", TauLeaping(), 3, 0.5, 0.1),
+        ("tau-leaping", TauLeaping(), 4, 0.5, 0.8),
+        ("ancestral steps", Ancestral(), 4, 0.5, 0.4),
+        ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
+        ("ancestral steps", Ancestral(), 2, 1.0, 0.8),
+        ("ancestral steps", Ancestral(), 4, 0.25, 0.8),
+    )
 }
 TABLE = {f"{name}-{evaluations}": row.at(evaluations) for evaluations in BUDGETS for name, row in KINDS.items()}
 ROWS = TABLE | SWEEP
