@@ -27,7 +27,7 @@ bench: .venv/.dev  ## print the benchmarks as a table of ratios
 	$(BIN)/python -m benchmarks
 
 docs: .venv/.docs  ## build the documentation into site/
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:  ## remove what was built and cached, but not .venv
 	rm -rf build dist site tauleap-demo .pytest_cache .ruff_cache .hypothesis

@@ -23,19 +23,26 @@ class Row:
     end: float = 0.01
     final: Literal["mode", "sample"] = "mode"
 
+    lattice: int | None = None
+    """Times are multiples of one over it: those that a model in discrete time was trained for."""
+
     @property
     def grid(self) -> Tensor:
-        """As many steps as the evaluations allow, one of which is for the end."""
+        """As many steps as the evaluations allow, to one in a hundred; one of these is for the end."""
         number = max(1, round((self.evaluations - 1) / self.passes))
-        while number > 1 and self._cost(uniform_grid(number, end=self.end)) > 1.05 * self.evaluations:
+        while self._cost(number + 1) <= self.evaluations:
+            number += 1
+        while number > 1 and self._cost(number) > 1.01 * self.evaluations:
             number -= 1
-        return uniform_grid(number, end=self.end)
+        grid = uniform_grid(number, end=self.end)
+        return grid if self.lattice is None else (self.lattice * grid).round() / self.lattice
 
-    def _cost(self, grid: Tensor) -> float:
+    def _cost(self, steps: int) -> float:
         """Evaluations, with correctors counted at the times at which they run, which on a coarse grid are few."""
         if isinstance(self.sampler, WithCorrector):
-            return len(grid) + self.sampler.steps * int((grid[1:] < self.sampler.start).sum())
-        return 1 + self.passes * (len(grid) - 1)
+            below = int((uniform_grid(steps, end=self.end)[1:] < self.sampler.start).sum())
+            return 1 + steps + self.sampler.steps * below
+        return 1 + self.passes * steps
 
     def at(self, evaluations: int) -> Row:
         """The same with another number of evaluations."""

@@ -29,7 +29,7 @@ def test_cells_are_names_or_say_that_there_is_none() -> None:
     for row in ROWS:
         assert len(row) == 4, row
         for cell in row[1:]:
-            assert re.fullmatch(r"`[^`]+`|-|\*not yet\*", cell), f"{row[0]}: {cell}"
+            assert re.fullmatch(r"`[^`]+`(: [^`]+| \([^`]+\))?|-", cell), f"{row[0]}: {cell}"
 
 
 def test_no_result_is_missing() -> None:

@@ -1,6 +1,7 @@
 """What the README and the pages of docs/ show works.
 
-Python blocks run in order in one namespace, in an empty folder; the commands of bash and console blocks run in another.
+Python blocks run in order in one namespace, in an empty folder; of the README also the commands of bash and console
+blocks.
 Not run, because they need a network or would start this test again: ``git clone``, ``cd``, ``pip install``, ``make``.
 The extras and the targets that these name must exist; nothing more is claimed for them here.
 """

@@ -3,15 +3,16 @@
     python experiments/images/evaluate.py --data FILE                       every row, 500 samples each
     python experiments/images/evaluate.py --data FILE --rows tldr-0-64 --samples 100 --minutes 10
 
-A piece is 100 samples of a row. Pieces that are there already, of the same weights, are not made again, so the same
-command goes on where it was stopped; the first piece of every row comes before the second of any. What there is so far
-is written to results/table.json. Models and the classifier are in runs/images, or where --models says; pieces are kept
-in its folder ``pieces``.
+A piece is 100 samples of a row. Pieces that are there already, of the same row and weights, are not made again, so the
+same command goes on where it was stopped; the first piece of every row comes before the second of any. What there is so
+far is written to results/table.json. Models and the classifier are in runs/images, or where --models says; pieces are
+kept in its folder ``pieces``.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import sys
@@ -31,6 +32,7 @@ import tauleap as tl
 from tauleap.cli.runs import fingerprint
 from tauleap.evaluate import Estimate, bits_per_dim, frechet_distance
 from tauleap.evaluate._mode import evaluating
+from tauleap.objective import LogUniformTimes
 from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -51,23 +53,24 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
     arguments = parser.parse_args()
     began = time.monotonic()
+    test, eye = pictures.load(arguments.data).test.x, classifier.load(arguments.models)
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
     models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()}
-    marks = {name: fingerprint(model)[:16] for name, model in models.items()}
+    marks = {name: mark(ROWS[name], models[ROWS[name].model]) for name in chosen if ROWS[name].model in models}
     pieces = arguments.models / "pieces"
     pieces.mkdir(exist_ok=True)
     for number in range(-(-arguments.samples // PIECE)):
         for name in chosen:
-            model, path = models.get(ROWS[name].model), pieces / f"{name}-{number}.npz"
-            if model is None or mark_of(path) == marks[ROWS[name].model]:
+            path = pieces / f"{name}-{number}.npz"
+            if name not in marks or mark_of(path) == marks[name]:
                 continue
             if time.monotonic() - began > 60 * arguments.minutes:
                 print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
-                return collect(arguments.models, pieces, arguments.data)
+                return collect(models, arguments.models, test, eye)
             started = time.process_time()
-            write_piece(path, draw(ROWS[name], model, number), marks[ROWS[name].model])
+            write_piece(path, draw(ROWS[name], models[ROWS[name].model], number), marks[name])
             print(f"{name} {number}: {time.process_time() - started:.0f} s", flush=True)
-    collect(arguments.models, pieces, arguments.data)
+    collect(models, arguments.models, test, eye)
 
 
 def opened(folder: Path) -> tl.Model:
@@ -76,6 +79,12 @@ def opened(folder: Path) -> tl.Model:
     network: Any = model.denoiser.network
     network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
     return model
+
+
+def mark(row: Row, model: tl.Model) -> str:
+    """Of what a piece was made with: another row, or other weights, make another piece."""
+    made = f"{fingerprint(model)} {row} {PIECE} {BATCH}"
+    return hashlib.sha256(made.encode()).hexdigest()[:16]
 
 
 def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
@@ -101,47 +110,50 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     }
 
 
-def collect(models: Path, pieces: Path, data: Path) -> None:
-    """results/table.json from the pieces that are of the models' weights as they are."""
-    test = pictures.load(data).test.x
-    eye = classifier.load(models)
+def collect(models: dict[str, tl.Model], folder: Path, test: Tensor, eye: classifier.Classifier) -> None:
+    """results/table.json from the pieces that are of the rows and weights as they are."""
     real = eye.see(test)
-    described = describe(models, test)
     rows: dict[str, Any] = {}
     for name, row in ROWS.items():
-        mark = described.get(row.model, {}).get("mark")
-        held = [read_piece(path) for path in kept(pieces, name) if mark and mark_of(path) == mark]
+        held = pieces_of(name, models.get(row.model), folder)
         if not held:
             continue
         seen = eye.see(torch.from_numpy(np.concatenate([piece["x"] for piece in held])))
         rows[name] = {
             "label": row.label,
             "model": row.model,
-            "mark": mark,
             "samples": len(seen.probs),
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
             "frechet": numbers(frechet_distance(seen.features, real.features)),
             "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
-            "jumped": np.mean([piece["jumped"] for piece in held], axis=0).round(6).tolist(),
-            "clamped": np.mean([piece["clamped"] for piece in held], axis=0).round(6).tolist(),
-            "times": held[0]["times"].round(6).tolist(),
+            "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
+            "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
+            "times": rounded(held[0]["times"]),
         }
-    results = {"rows": rows, "models": described, "real": of_real(real, eye)}
     if not rows:
-        raise SystemExit(f"{models} has no model with samples: nothing is written")
-    write_json(RESULTS / "table.json", results)
+        raise SystemExit(f"{folder} has no model with samples: nothing is written")
+    write_json(RESULTS / "table.json", {"rows": rows, "models": describe(models, folder, test), "real": of_real(real)})
     print(f"written: {RESULTS / 'table.json'}")
 
 
-def kept(pieces: Path, name: str) -> list[Path]:
-    return [path for number in range(1000) if (path := pieces / f"{name}-{number}.npz").exists()]
+def pieces_of(name: str, model: tl.Model | None, folder: Path) -> list[dict[str, Any]]:
+    """Of a row, in the order of their numbers; those of other weights or settings are left out."""
+    if model is None:
+        return []
+    paths = sorted((folder / "pieces").glob(f"{name}-[0-9]*.npz"), key=lambda path: int(path.stem.rsplit("-", 1)[1]))
+    paths = [path for path in paths if path.stem.rsplit("-", 1)[0] == name]
+    return [read_piece(path) for path in paths if mark_of(path) == mark(ROWS[name], model)]
+
+
+def rounded(values: np.ndarray) -> list[float]:
+    return [round(float(value), 6) for value in values]
 
 
 def numbers(estimate: Estimate[float]) -> dict[str, float]:
     return {"value": estimate.value, "stderr": estimate.stderr}
 
 
-def of_real(real: classifier.Seen, eye: classifier.Classifier) -> dict[str, Any]:
+def of_real(real: classifier.Seen) -> dict[str, Any]:
     """What test images themselves get: 500 of them against the others, and how many are recognised."""
     order = torch.randperm(len(real.probs), generator=torch.Generator().manual_seed(0))
     some, others = real.features[order[:SAMPLES]], real.features[order[SAMPLES:]]
@@ -153,32 +165,31 @@ def of_real(real: classifier.Seen, eye: classifier.Classifier) -> dict[str, Any]
     }
 
 
-def describe(models: Path, test: Tensor) -> dict[str, Any]:
-    """Of each model: how far it was trained, and bits/dim of test images."""
+def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[str, Any]:
+    """Of each model: how far it was trained, and bits/dim of test images, by the bound in continuous time."""
     path = RESULTS / "table.json"
-    before = json.loads(path.read_text())["models"] if path.exists() else {}
+    before = json.loads(path.read_text(encoding="utf-8"))["models"] if path.exists() else {}
     out = {}
-    for name in MODELS:
-        if not (models / name / "latest").exists():
-            continue
-        model = tl.load(models / name)
-        mark, known = fingerprint(model)[:16], before.get(name, {})
-        if known.get("mark") != mark:
+    for name, model in models.items():
+        measured = f"{fingerprint(model)[:16]} {TESTED} {TIMES}"
+        known = before.get(name, {})
+        if known.get("mark") != measured:
             bits = bits_per_dim(
                 model.reverse,
                 test[:TESTED].long(),
                 samples=TIMES,
+                times=LogUniformTimes(0.01),
                 batch_size=32,
                 generator=torch.Generator().manual_seed(0),
             )
             known = {
                 "label": MODELS[name].label,
                 "objective": repr(MODELS[name].objective),
-                "mark": mark,
-                "steps": steps_of(models / name),
+                "mark": measured,
+                "steps": steps_of(folder / name),
                 "weights": sum(p.numel() for p in model.denoiser.parameters()),
                 "bits": {"value": bits.value, "stderr": bits.stderr, "images": bits.n, "times": TIMES},
-                "curve": curve_of(models / name),
+                "curve": curve_of(folder / name),
             }
         out[name] = known
     return out

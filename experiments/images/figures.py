@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pictures
 import torch
-from evaluate import RESULTS, kept, opened
+from evaluate import RESULTS, opened
 from PIL import Image
 from rows import BUDGETS, KINDS
 from torch import Tensor

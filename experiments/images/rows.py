@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 from models import D3PM_STEPS
 
@@ -27,6 +28,7 @@ def corrected(
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
 
+DISCRETE: dict[str, Any] = {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
 KINDS = {
     "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST),
     "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3)),
@@ -34,8 +36,8 @@ KINDS = {
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST),
     "corrected": Row("ancestral steps, 4 correctors of 0.5", "gaussian", *corrected(4, 0.5, 0.8, Ancestral())),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0),
-    "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, end=1 / D3PM_STEPS, final="sample"),
-    "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, end=1 / D3PM_STEPS, final="sample"),
+    "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
+    "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, **DISCRETE),
 }
 SWEEP = {
     f"sweep-{name.split()[0]}-{correctors}-{scale:g}-{start:g}": Row(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from math import log2
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 from models import D3PM_STEPS, SHIPPED
 from rows import BUDGET, CURVES, ROWS, TABLE
 
+from tauleap.data.melody import NUM_STATES
 from tauleap.data.music import STEPS
 from tauleap.noise import ForwardProcess
 from tauleap.recipes.music import GIVEN, birth_death_noise, uniform_noise
@@ -163,7 +165,13 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
         if better in rows and worse in rows:
             gaps = [gap(rows[better], rows[worse], number) for number in ("hellinger", "outliers")]
             told = ", ".join(f"{number} {found}" for number, found in zip(("hellinger", "outliers"), gaps, strict=True))
-            lines.append(f'- The paper\'s "{claim}": the second minus the first is {told}: {gaps[0].verdict}.')
+            unlearnt = [name for name in (better, worse) if knows_nothing(table, rows[name]["model"])]
+            verdict = (
+                "no verdict, as a model that is worse than chance in bits/dim is not trained far enough to say"
+                if unlearnt
+                else gaps[0].verdict
+            )
+            lines.append(f'- The paper\'s "{claim}": the second minus the first is {told}: {verdict}.')
     if "birth-death" in rows:
         steps = zip(rows["birth-death"]["rejected"], rows["birth-death"]["times"], strict=True)
         early = fmean(part for part, t in steps if t > 0.6)
@@ -186,6 +194,12 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
     if rows:
         lines += against_references(rows, references)
     return [*lines, ""]
+
+
+def knows_nothing(table: dict[str, Any], model: str) -> bool:
+    """Whether its bits/dim are above those of guessing, log2 of the number of states."""
+    found = table["models"].get(model)
+    return found is not None and found["bits"][0] > log2(NUM_STATES)
 
 
 class Gap(NamedTuple):

@@ -101,7 +101,7 @@ def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator
 
 
 @pytest.mark.parametrize("corrector", [False, True])
-@pytest.mark.parametrize("many", [0, 10**6], ids=["from rates written out", "one by one"])
+@pytest.mark.parametrize("many", [0, 10**6], ids=["for every state", "one by one"])
 def test_jumps_that_are_added_have_that_law_in_either_way(
     many: int, corrector: bool, busy: ReverseProcess, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

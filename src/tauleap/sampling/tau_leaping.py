@@ -7,7 +7,6 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from tauleap import _draw
 from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
@@ -18,7 +17,7 @@ from tauleap.reverse.departures import Departures, exit_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
-_MANY = 2  # jumps a site from which on they are drawn from rates written out, and not one by one
+_MANY = 6  # jumps a site from which on a Poisson variable for every state costs less than a draw for every jump
 
 
 class TauLeaping(Sampler):
@@ -35,8 +34,8 @@ class TauLeaping(Sampler):
 
     Instead of S Poisson variables a site, one is drawn for their sum, ``N ~ Poisson(tau Lambda)`` with the exit rate
     ``Lambda = sum_v Rhat(v)``, and then N destinations from ``Rhat / Lambda``: the same law, as Poisson variables given
-    their sum are multinomial. Where N is large, and jumps are added, they come from the rates of the site, written out
-    once. One evaluation a step; the error is of order 1 (Theorem 1).
+    their sum are multinomial. Only where N is large and jumps are added is it done as written. One evaluation a step;
+    the error is of order 1 (Theorem 1).
     """
 
     order = 1.0
@@ -81,16 +80,17 @@ def leap(
     """One leap of length ``tau`` with the reverse rates, or the corrector's, at x and t."""
     how = multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     departures = reverse.departures(x, t, observed=observed, posterior=posterior, corrector=corrector)
-    jumps = poisson(tau * exit_rates(departures), generator).reshape(-1)
+    mean = tau * exit_rates(departures)
     flat, clamped = x.reshape(-1), None
+    if how == "add" and float(mean.mean()) > _MANY:
+        rates_of = reverse.corrector_rates if corrector else reverse.rates
+        moved, jumps = _for_every_state(flat, tau, rates_of(x, t, observed=observed, posterior=posterior), generator)
+    else:
+        jumps = poisson(mean, generator).reshape(-1)
+        moved = _one_by_one(flat, departures, jumps, generator) if how == "add" else flat
     if how == "add":
-        if int(jumps.sum()) > _MANY * len(jumps):
-            rates_of = reverse.corrector_rates if corrector else reverse.rates
-            summed = _from_rates(flat, rates_of(x, t, observed=observed, posterior=posterior), jumps, generator)
-        else:
-            summed = _one_by_one(flat, departures, jumps, generator)
-        out = summed.clamp(0, reverse.process.num_states - 1)
-        clamped = summed != out
+        out = moved.clamp(0, reverse.process.num_states - 1)
+        clamped = moved != out
     else:
         moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
         out = flat.clone().index_copy_(0, moving, departures.draw(moving, generator))
@@ -108,20 +108,18 @@ def _one_by_one(x: Tensor, departures: Departures, jumps: Tensor, generator: tor
     return x.clone().index_add_(0, moving, to - x.index_select(0, moving))
 
 
-def _from_rates(x: Tensor, rates: PerState, jumps: Tensor, generator: torch.Generator | None) -> Tensor:
-    """The same, each site's running sums of rates made once for all of its jumps."""
-    out, rows = x - jumps * x, rates.reshape(len(x), -1)
-    order = jumps.argsort()  # sites that jump about as often come together, so that few draws are not needed
-    order = order[jumps.index_select(0, order) > 0]
-    for part in chunks(len(order), rows.shape[-1], x.device):
-        sites = order[part]
-        number = jumps.index_select(0, sites)
-        cdf = _draw.cumulative(rows.index_select(0, sites))
-        many = int(number[-1])
-        to = torch.searchsorted(cdf, _draw.targets(cdf[:, -1:].expand(-1, many), generator))
-        wanted = torch.arange(many, device=x.device) < number[:, None]
-        out.index_add_(0, sites, to.mul_(wanted).sum(-1))
-    return out
+def _for_every_state(
+    x: Tensor, tau: float, rates: PerState, generator: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """The same with P_v for every state v, and how many jumps there were."""
+    rows = rates.reshape(len(x), -1)
+    moved, jumps = torch.empty_like(x), torch.empty_like(x)
+    states = torch.arange(rows.shape[-1], device=x.device)
+    for part in chunks(*rows.shape, x.device):
+        each = poisson(tau * rows[part], generator)
+        jumps[part] = each.sum(-1)
+        moved[part] = x[part] + (each * (states - x[part, None])).sum(-1)
+    return moved, jumps
 
 
 def poisson(mean: PerSite, generator: torch.Generator | None) -> Tensor:
