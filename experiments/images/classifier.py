@@ -79,8 +79,10 @@ def train(x: Tensor, y: Tensor) -> Classifier:
 
 
 def load(models: Path) -> Classifier:
-    classifier = Classifier()
-    classifier.load_state_dict(load_file(models / "classifier.safetensors"))
+    path, classifier = models / "classifier.safetensors", Classifier()
+    if not path.exists():
+        raise SystemExit(f"{path} is not there: run classifier.py with the same --data and --models first")
+    classifier.load_state_dict(load_file(path))
     return classifier
 
 

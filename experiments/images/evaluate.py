@@ -25,6 +25,7 @@ import numpy as np
 import pictures
 import torch
 from models import MODELS
+from pictures import Pictures
 from rows import ROWS, Row
 from torch import Tensor
 
@@ -40,7 +41,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
-PIECE, BATCH, SAMPLES = 100, 50, 500
+PIECE, BATCH, SAMPLES, GROUPS = 100, 50, 500, 10
 TESTED, TIMES = 256, 4
 
 
@@ -53,7 +54,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
     arguments = parser.parse_args()
     began = time.monotonic()
-    test, eye = pictures.load(arguments.data).test.x, classifier.load(arguments.models)
+    loaded, eye = pictures.load(arguments.data), classifier.load(arguments.models)
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
     models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()}
     marks = {name: mark(ROWS[name], models[ROWS[name].model]) for name in chosen if ROWS[name].model in models}
@@ -66,11 +67,11 @@ def main() -> None:
                 continue
             if time.monotonic() - began > 60 * arguments.minutes:
                 print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
-                return collect(models, arguments.models, test, eye)
+                return collect(models, arguments.models, loaded, eye)
             started = time.process_time()
             write_piece(path, draw(ROWS[name], models[ROWS[name].model], number), marks[name])
             print(f"{name} {number}: {time.process_time() - started:.0f} s", flush=True)
-    collect(models, arguments.models, test, eye)
+    collect(models, arguments.models, loaded, eye)
 
 
 def opened(folder: Path) -> tl.Model:
@@ -110,9 +111,9 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     }
 
 
-def collect(models: dict[str, tl.Model], folder: Path, test: Tensor, eye: classifier.Classifier) -> None:
+def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: classifier.Classifier) -> None:
     """results/table.json from the pieces that are of the rows and weights as they are."""
-    real = eye.see(test)
+    real = eye.see(loaded.test.x)
     rows: dict[str, Any] = {}
     for name, row in ROWS.items():
         held = pieces_of(name, models.get(row.model), folder)
@@ -124,7 +125,7 @@ def collect(models: dict[str, tl.Model], folder: Path, test: Tensor, eye: classi
             "model": row.model,
             "samples": len(seen.probs),
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
-            "frechet": numbers(frechet_distance(seen.features, real.features)),
+            "frechet": numbers(frechet_distance(seen.features, real.features, groups=GROUPS)),
             "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
             "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
             "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
@@ -132,7 +133,13 @@ def collect(models: dict[str, tl.Model], folder: Path, test: Tensor, eye: classi
         }
     if not rows:
         raise SystemExit(f"{folder} has no model with samples: nothing is written")
-    write_json(RESULTS / "table.json", {"rows": rows, "models": describe(models, folder, test), "real": of_real(real)})
+    results = {
+        "rows": rows,
+        "models": describe(models, folder, loaded.test.x),
+        "real": of_real(real),
+        "trained_on": len(loaded.train),
+    }
+    write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
 
 
@@ -160,7 +167,7 @@ def of_real(real: classifier.Seen) -> dict[str, Any]:
     return {
         "images": len(real.probs),
         "samples": SAMPLES,
-        "frechet": numbers(frechet_distance(some, others)),
+        "frechet": numbers(frechet_distance(some, others, groups=GROUPS)),
         "recognised": numbers(Estimate.of_mean(real.recognised.double())),
     }
 

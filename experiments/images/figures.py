@@ -17,6 +17,7 @@ import numpy as np
 import pictures
 import torch
 from evaluate import RESULTS, opened
+from models import MODELS
 from PIL import Image
 from rows import BUDGETS, KINDS
 from torch import Tensor
@@ -29,11 +30,11 @@ from tauleap.sampling import TauLeaping, hold, sample, uniform_grid
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import read_piece
 from _panels import COLOURS, FIGURES, panels
 
-SEED, STEPS, TRACED_SITES = 0, 255, 12
-HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH = 0.4, 1000, 100, 0.001
+SEED, STEPS, TRACED_SITES, FILMED = 0, 255, 12, 16
+SHOWN, SHEET = ("tldr-0", "corrected", "d3pm-gaussian", "d3pm-absorbing"), 64
+HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH, HELD_PICTURES = 0.4, 1000, 100, 0.001, 2
 COMPLETIONS, GIVEN_PICTURES = 5, 4
 
 
@@ -46,14 +47,15 @@ def main() -> None:
     training(table)
     distances(table)
     per_step(table)
-    grids(arguments.models / "pieces")
-    if not (arguments.models / "gaussian" / "latest").exists():
-        return
-    model, test = opened(arguments.models / "gaussian"), pictures.load(arguments.data).test.x.long()
-    with evaluating(model.reverse):
-        way_down(model)
-        held(model, test)
-        completions(model, test)
+    folder = arguments.models
+    models = {name: opened(folder / name) for name in MODELS if (folder / name / "latest").exists()}
+    grids(models, folder)
+    model = models.get("gaussian")
+    if model is not None:
+        with evaluating(model.reverse):
+            way_down(model)
+            held(model)
+            completions(model, pictures.load(arguments.data).test.x.long())
 
 
 def save(name: str, picture: np.ndarray, scale: int = 2) -> None:
@@ -129,24 +131,25 @@ def per_step(table: dict[str, Any]) -> None:
             axes.set(xlabel="t, from noise (1) to data (0)", ylabel=f"sites {number}", xlim=(1, 0))
 
 
-def grids(pieces: Path) -> None:
-    """64 samples of tau-leaping, of ancestral steps and of both baselines, at the largest budget."""
-    shown = ("tldr-0", "ancestral", "d3pm-gaussian", "d3pm-absorbing")
-    found = [path for name in shown for path in kept(pieces, f"{name}-{BUDGETS[-1]}")[:1]]
-    if not found:
-        return
-    sheets = [sheet(torch.from_numpy(read_piece(path)["x"][:64])) for path in found]
-    gap = np.full((sheets[0].shape[0], 8), 255, dtype=np.uint8)
-    save("images_samples", np.concatenate([part for each in sheets for part in (each, gap)][:-1], axis=1), scale=1)
+def grids(models: dict[str, tl.Model], folder: Path) -> None:
+    """Samples of some rows, side by side, at the largest number of evaluations that all of them have."""
+    for budget in reversed(BUDGETS):
+        found = [pieces_of(f"{name}-{budget}", models.get(KINDS[name].model), folder) for name in SHOWN]
+        if all(found):
+            sheets = [sheet(torch.from_numpy(held[0]["x"][:SHEET])) for held in found]
+            gap = np.full((sheets[0].shape[0], 8), 255, dtype=np.uint8)
+            parts = [part for each in sheets for part in (each, gap)][:-1]
+            return save("images_samples", np.concatenate(parts, axis=1), scale=1)
+    return None
 
 
 def way_down(model: tl.Model) -> None:
-    """Sixteen samples on their way from noise to data: a film, and some of their sites."""
+    """Samples on their way from noise to data: a film, and some of their sites."""
     grid = uniform_grid(STEPS)
     drawn = sample(
         model.reverse,
         TauLeaping(),
-        (16, *(model.shape or ())),
+        (FILMED, *(model.shape or ())),
         grid=grid,
         trace=grid[::5].tolist(),
         generator=torch.Generator().manual_seed(SEED),
@@ -171,20 +174,27 @@ def way_down(model: tl.Model) -> None:
     print(f"written: {path}")
 
 
-def held(model: tl.Model, test: Tensor) -> None:
-    """A thousand correctors with the time held, and below each state the denoiser's guess (Appendix F.2)."""
+def held(model: tl.Model) -> None:
+    """Correctors with the time held, and below each state the denoiser's guess (Appendix F.2)."""
     generator = torch.Generator().manual_seed(SEED)
-    x = model.process.noise(test[:4], HELD_AT, generator=generator)
-    states, guesses = [], []
+    down = sample(
+        model.reverse,
+        TauLeaping(),
+        (HELD_PICTURES, *(model.shape or ())),
+        grid=uniform_grid(STEPS, end=HELD_AT),
+        trace=[HELD_AT],
+        generator=generator,
+    )
+    if down.trace is None:
+        raise RuntimeError("there is no trace")
+    x, states, guesses = down.trace.x[-1], [], []
     for at in range(0, HELD_STEPS + 1, HELD_EVERY):
         if at:
             x, _ = hold(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
         states.append(x)
         with torch.no_grad():
             guesses.append(model.reverse.posterior(x, HELD_AT).mode)
-    rows = [
-        row for number in range(2) for kind in (states, guesses) for row in [torch.stack([x[number] for x in kind])]
-    ]
+    rows = [torch.stack([x[number] for x in kind]) for number in range(HELD_PICTURES) for kind in (states, guesses)]
     save("images_correctors", rows_of(torch.stack(rows)))
 
 
