@@ -25,7 +25,7 @@ class _LogProb(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, x0: Tensor) -> Tensor:
         total = logits.new_empty(len(logits))
-        for part in chunks(*logits.shape, logits.device):
+        for part in chunks(len(logits), logits.shape[-1], logits.device):
             torch.logsumexp(logits[part], -1, out=total[part])
         ctx.save_for_backward(logits, x0, total)
         return logits.gather(-1, x0[:, None]).squeeze(-1).sub_(total)
@@ -35,6 +35,6 @@ class _LogProb(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         logits, x0, total = ctx.saved_tensors
         out = torch.empty_like(logits)
-        for part in chunks(*logits.shape, logits.device):
+        for part in chunks(len(logits), logits.shape[-1], logits.device):
             torch.sub(logits[part], total[part, None], out=out[part]).exp_().mul_(-gradient[part, None])
         return out.scatter_add_(-1, x0[:, None], gradient[:, None]), None

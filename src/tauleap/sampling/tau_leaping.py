@@ -115,7 +115,7 @@ def _for_every_state(
     rows = rates.reshape(len(x), -1)
     moved, jumps = torch.empty_like(x), torch.empty_like(x)
     states = torch.arange(rows.shape[-1], device=x.device)
-    for part in chunks(*rows.shape, x.device):
+    for part in chunks(len(rows), rows.shape[-1], x.device):
         each = poisson(tau * rows[part], generator)
         jumps[part] = each.sum(-1)
         moved[part] = x[part] + (each * (states - x[part, None])).sum(-1)
