@@ -20,9 +20,8 @@ import tauleap as tl
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.objective import LogUniformTimes
 
-EXPERIMENTS = Path(__file__).parents[1] / "experiments"
-sys.path.append(str(EXPERIMENTS / "music"))
-sys.path.append(str(EXPERIMENTS / "images"))
+sys.path.append(str(Path(__file__).parents[1] / "experiments" / "music"))
+sys.path.append(str(Path(__file__).parents[1] / "experiments" / "images"))
 
 import _page
 import pictures
@@ -51,8 +50,8 @@ def main() -> None:
         row("mnist-small", "mean difference of pixels", images.train.x, images.test.x, mean_difference),
     ]
     made = (
-        f"*`{COMMAND}`: of {NUMBER} samples by ancestral steps in {STEPS} and of {NUMBER} rows held out the distance to "
-        f"the nearest training row; bits/dim of {NUMBER} rows, {TIMES} times each; seed 0, ± is a standard error.*"
+        f"*`{COMMAND}`: of {NUMBER} samples by ancestral steps in {STEPS} and of {NUMBER} rows held out the distance "
+        f"to the nearest training row; bits/dim of {NUMBER} rows, {TIMES} times each; seed 0, ± is a standard error.*"
     )
     _page.write("responsible_use.md", "copies", f"{_page.table(HEAD, rows)}\n\n{made}")
 

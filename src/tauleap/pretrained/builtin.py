@@ -12,7 +12,7 @@ def builtin_models() -> list[str]:
     """Their names.
 
     >>> builtin_models()
-    ['music-small', 'toy']
+    ['mnist-small', 'music-small', 'toy']
     """
     return sorted(folder.name for folder in _MODELS.iterdir() if folder.is_dir() and (folder / "config.json").is_file())
 
