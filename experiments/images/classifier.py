@@ -35,6 +35,12 @@ class Seen(NamedTuple):
     def recognised(self) -> Tensor:
         return self.probs.amax(1) > SURE
 
+    @property
+    def digits(self) -> float:
+        """How many different digits: the exponential of the entropy of what is seen, 10 if all come equally often."""
+        counts = self.probs.argmax(1).bincount(minlength=10).double()
+        return float(torch.special.entr(counts / counts.sum()).sum().exp())
+
 
 class Classifier(nn.Module):
     """Two convolutions, 64 features, ten digits."""

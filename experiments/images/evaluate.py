@@ -127,6 +127,7 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
             "frechet": numbers(frechet_distance(seen.features, real.features, groups=GROUPS)),
             "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
+            "digits": round(seen.digits, 2),
             "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
             "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
             "times": rounded(held[0]["times"]),
@@ -169,6 +170,7 @@ def of_real(real: classifier.Seen) -> dict[str, Any]:
         "samples": SAMPLES,
         "frechet": numbers(frechet_distance(some, others, groups=GROUPS)),
         "recognised": numbers(Estimate.of_mean(real.recognised.double())),
+        "digits": round(real.digits, 2),
     }
 
 
