@@ -65,8 +65,8 @@ def main() -> None:
         f"against the {real['images']:,} test images: it is **not FID**, and compares these rows with each other only. "
         f"{real['samples']} test images against the others have {cell(real['frechet'])}, and the classifier is sure of "
         f"{percent(real['recognised'])} of test images (a digit with more than {SURE:g}). It is also sure of noise, "
-        "which it mostly takes for an 8, so the table has the number of different digits too, as the exponential of the "
-        f"entropy of what is seen: {real['digits']:.1f} for test images. ± is a standard error: for "
+        "which it mostly takes for an 8, so the table has the number of different digits too, as the exponential of "
+        f"the entropy of what is seen: {real['digits']:.1f} for test images. ± is a standard error: for "
         f"the distance a jackknife over {GROUPS} groups, else over samples.",
         "",
         "## Samplers",
