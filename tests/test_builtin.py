@@ -19,7 +19,16 @@ def test_each_loads_by_its_name_and_says_what_it_is(name: str, capsys: pytest.Ca
     model = tl.load(name)
     assert model.shape is not None
     assert cli.main(["info", name]) == 0
-    assert "bits/dim" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "bits/dim" in told
+    assert min(len(line.strip()) for line in told.splitlines()) > 1
+
+
+def test_a_sentence_about_the_data_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = tl.load("toy")
+    model.about["data"] = "points of a tau"
+    assert cli.main(["info", str(model.save(tmp_path / "m"))]) == 0
+    assert "          points of a tau\n" in capsys.readouterr().out
 
 
 def test_the_toy_is_nearly_as_good_as_the_exact_denoiser() -> None:

@@ -76,7 +76,7 @@ def main() -> None:
     bits = table["models"][SHIPPED]["bits"]
     model.about = {
         "name": NAME,
-        "data": f"melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0), {melodies:,} of them in twelve keys",
+        "data": [f"melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0), {melodies:,} of them in twelve keys"],
         "step": steps_of(run),
         "seed": settings["seed"],
         "weights": sum(p.numel() for p in model.reverse.parameters()),

@@ -50,9 +50,14 @@ def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
         "step": about.get("step"),
         "bits_per_dim": about.get("bits_per_dim"),
         "independent_bits_per_dim": about.get("independent_bits_per_dim"),
-        "data": about.get("data", []),
+        "data": _as_lines(about.get("data", [])),
         "choice": about.get("choice", []),
     }
+
+
+def _as_lines(told: Any) -> list[str]:
+    """What a model says of its data: lines, or a sentence that somebody has put there."""
+    return list(map(str, told)) if isinstance(told, list) else [str(told)]
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:
