@@ -29,6 +29,8 @@ def train_one(
     parser.add_argument("--out", type=Path, default=None)
     given = parser.parse_args()
     made = recipe(given.model, given.data)
+    if given.steps <= made.settings.warmup:
+        parser.error(f"--steps must be more than the {made.settings.warmup} of the warm-up, got {given.steps}")
     made = replace(made, settings=replace(made.settings, steps=given.steps, decay=given.steps, seed=given.seed))
     result = train(made, Run(given.out or runs / given.model, minutes=given.minutes, tensorboard=False, keep=2))
     print(f"{result.stopped} at step {result.step}: {result.checkpoint}")

@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,50 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert made.warmup == recipes.digits().settings.warmup
     assert (run.minutes, run.devices, run.nodes, run.strategy, run.accelerator) == (1.5, 2, 3, "ddp", "cpu")
     assert (run.accumulate, run.compile, run.keep, run.out) == (2, True, 7, Path("runs/digits"))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "steps", "decay"),
+    [("mnist", None, 4000), ("mnist", 600, 600), ("mnist", 9000, 9000), ("mnist", 200, 4000), ("toy", 101, 101)],
+)
+def test_the_learning_rate_falls_to_the_last_step(
+    recipe: str, steps: int | None, decay: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Not within the warm-up, 200 steps of mnist, in which it only grows."""
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def train(recipe: training.Recipe, run: training.Run) -> training.Result:
+        seen.append(recipe.settings)
+        return training.Result(7, tmp_path, "finished", True)
+
+    monkeypatch.setattr(training, "train", train)
+    data = ["--data", "mnist.npz"] if recipe == "mnist" else []
+    assert cli.main(["train", recipe, *data, *([] if steps is None else ["--steps", str(steps)])]) == 0
+    assert [settings.decay for settings in seen] == [decay]
+
+
+def test_a_rate_that_does_not_fall_to_the_end_is_left_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def train(recipe: training.Recipe, run: training.Run) -> training.Result:
+        seen.append(recipe.settings.decay)
+        return training.Result(7, tmp_path, "finished", True)
+
+    monkeypatch.setattr(training, "train", train)
+    assert cli.main(["train", "digits", "--steps", "900", "--out", str(tmp_path / "run")]) == 0
+    assert seen == [None]
+
+
+def test_a_run_that_goes_on_keeps_the_rate_it_was_begun_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    toy = recipes.toy()
+    quick = replace(toy, settings=replace(toy.settings, warmup=1, batch_size=16, sample_every=None))
+    monkeypatch.setattr(recipes, "toy", lambda: quick)
+    out = tmp_path / "run"
+    for steps in ("3", "5"):
+        assert cli.main(["train", "toy", "--out", str(out), "--steps", steps, "--json"]) == 0
+        recorded = json.loads((out / "latest" / "recipe.json").read_text())["recipe"]["settings"]
+        assert (recorded["steps"], recorded["decay"]) == (int(steps), 3)
 
 
 @pytest.mark.parametrize(

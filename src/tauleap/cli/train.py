@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 import os
 import shlex
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Literal
 from tauleap.cli.runs import at_least, seeded, tell
 
 if TYPE_CHECKING:
-    from tauleap.training import Recipe
+    from tauleap.training import Recipe, Settings
 
 RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar10")
 _WITH_DATA = ("mnist", "cifar10")
@@ -46,7 +47,7 @@ class Train:
     out: Path | None = None
     """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
     steps: int | None = None
-    """Where to stop. A finished run goes on when this grows."""
+    """Where to stop; a rate that falls to the recipe's end falls to this. A finished run goes on when it grows."""
     minutes: float | None = None
     """Stop after this time, with a checkpoint. For data it is a budget for everything, 3 by default."""
     length: int | None = None
@@ -147,9 +148,11 @@ class Train:
         recipe = self._recipe()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
+        out = self.out or Path("runs") / self.what
+        given |= _falling(recipe.settings, self.steps, out)
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
         run = Run(
-            out=self.out or Path("runs") / self.what,
+            out=out,
             minutes=self.minutes,
             devices=self.devices,
             nodes=self.nodes,
@@ -188,6 +191,24 @@ class Train:
             download = " or --download" if self.what == "cifar10" else ""
             raise ValueError(f"the recipe {self.what} needs its images: write --data PATH{download}")
         return make(self.data, download=True) if self.download else make(self.data)
+
+
+def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, int]:
+    """By which step the learning rate has fallen: where that is the recipe's last, the last that is asked for.
+
+    What was begun keeps the rate that it was begun with, also where it goes on for longer. A run that ends within the
+    warm-up never comes to fall, so the recipe's own is left to one that goes on.
+    """
+    if settings.decay != settings.steps:
+        return {}
+    for recorded in sorted(folder.glob("step-*/recipe.json"), reverse=True):
+        try:
+            decay = json.loads(recorded.read_bytes())["recipe"]["settings"]["decay"]
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # damaged: training looks at it more closely
+        if isinstance(decay, int):
+            return {"decay": decay}
+    return {"decay": steps} if steps is not None and steps > settings.warmup else {}
 
 
 def _same_command() -> str:
