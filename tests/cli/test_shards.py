@@ -17,6 +17,7 @@ import tauleap as tl
 from tauleap import cli
 from tauleap.cli import drawing, runs
 from tauleap.cli.shards import Shard, alone, together
+from tauleap.data import images
 from tauleap.data.images import ImageForm
 from tauleap.denoise import NetworkDenoiser
 from tauleap.network import ResidualMLP
@@ -274,6 +275,77 @@ def test_a_folder_of_an_older_version_goes_on(
     (out / "request.json").write_text(json.dumps(held_now))
     ran([*ASK, "--out", out], capsys)
     assert held(out)["samples.npy"] == whole["samples.npy"]
+
+
+def pictures_of(model: Path, out: Path, *more: object) -> list[object]:
+    return ["sample", model, "-n", 70, "--steps", 2, "--batch-size", 8, "--out", out, *more]
+
+
+def test_pictures_are_written_with_their_part(
+    image_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of a shard are there before the others have begun, under names that their numbers decide."""
+    ran(pictures_of(image_model, tmp_path / "whole"), capsys)
+    whole, out = held(tmp_path / "whole"), tmp_path / "s"
+    ran(pictures_of(image_model, out, "--shard", "2/3"), capsys)
+    mine = {f"samples-{n:06d}.png" for first in (8, 32, 56) for n in range(first, first + 8)}
+    assert {path.name for path in out.glob("*.png")} == mine
+    assert all((out / name).read_bytes() == whole[name] for name in mine)
+    part = np.load(out / ".parts" / "00000008.npy")
+    assert (part.dtype, part.shape) == (np.uint8, (8, 3, 4, 4))
+    for shard in ("1/3", "3/3"):
+        ran(pictures_of(image_model, out, "--shard", shard), capsys)
+    assert held(out) == whole
+    monkeypatch.setattr(drawing, "MOST_CELLS", 480)  # as where the samples are too many for one file of another kind
+    ran(pictures_of(image_model, tmp_path / "many"), capsys)
+    assert held(tmp_path / "many") == whole
+
+
+@pytest.mark.parametrize("killed", [0, 1, 11, 69, 70])
+def test_killed_while_it_writes_pictures(
+    killed: int,
+    image_model: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the picture of this number, or the sheet: no sample is drawn again, no picture is written twice."""
+    ran(pictures_of(image_model, tmp_path / "whole"), capsys)
+    out, original = tmp_path / "s", images._save
+    saved: list[str] = []
+
+    def save(pixels: torch.Tensor, path: Path) -> Path:
+        if len(saved) == killed:
+            raise KeyboardInterrupt
+        saved.append(path.name)
+        return original(pixels, path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "_save", save)
+        assert cli.main(list(map(str, pictures_of(image_model, out)))) == 130
+    assert {path.name for path in out.glob("*.png")} == set(saved)
+    drawn: list[int] = []
+    make, before, killed = drawing._make, min(killed, 69), -1
+    with monkeypatch.context() as patch:
+        patch.setattr(images, "_save", save)
+        patch.setattr(drawing, "_make", lambda *a: drawn.append(a[1]) or make(*a))
+        ran(pictures_of(image_model, out), capsys)
+    assert drawn == [first for first in range(0, 70, 8) if first > before]
+    assert len(saved) == len(set(saved)) == 71
+    assert held(out) == held(tmp_path / "whole")
+
+
+def test_melodies_are_written_with_their_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model, form = runs.open_run(Path("music-small"))
+    request = drawing.Request(runs.fingerprint(model), 3, 1, "ancestral", 1.0, 0, 2)
+    drawing.draw_to(tmp_path / "s", model, form, request, shard=Shard(1, 2), progress=False)
+    there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "s").glob("samples*")}
+    assert sorted(there) == [f"samples-{n:06d}.{end}" for n in (0, 1) for end in ("mid", "wav")]
+    (tmp_path / "s" / "samples-000001.mid").unlink()
+    files = drawing.draw_to(tmp_path / "s", model, form, request, progress=False).files
+    assert [file.name for file in files] == [f"samples-{n:06d}.{end}" for n in range(3) for end in ("mid", "wav")]
+    assert all(file.is_file() for file in files)
+    assert files[0].stat().st_mtime_ns == there["samples-000000.mid"]
 
 
 def test_pictures_in_one_array(image_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

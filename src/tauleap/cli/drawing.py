@@ -1,7 +1,9 @@
 """Samples on disk: made part by part, so that memory is bounded and a run that was stopped goes on.
 
 Each part has a seed of its own, which its place decides, so that several processes can share the parts; it is kept as
-states until all are there, and then they are written in the data's own form.
+states until all are there. Where each row has a file of its own, as pictures and melodies have, these are written with
+their part; what a process that was killed has not written, and files of many rows, are written from the parts at the
+end.
 """
 
 from __future__ import annotations
@@ -23,12 +25,15 @@ from tauleap import _files
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
+from tauleap.data.array_file import smallest
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, WithCorrector
 from tauleap.training.lock import locked
 
 REQUEST = "request.json"
 _PARTS = ".parts"
+_SHEET_ROWS = 64
+"""The first rows, of which a form may make one picture."""
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,7 @@ class Drawn:
 def draw_to(
     out: Path, model: Model, form: Form, request: Request, *, shard: Shard | None = None, progress: bool = True
 ) -> Drawn:
-    """Draws those parts of the shard that are not there yet; if then all are there, writes the files into ``out``."""
+    """Draws those parts of the shard that are not there yet; if then all are there, finishes the files in ``out``."""
     shard = shard or Shard(1, 1)
     if out.exists() and not out.is_dir():
         raise ValueError(f"{out} is a file: write the name of a folder for the samples")
@@ -104,7 +109,9 @@ def draw_to(
             shown = Console(stderr=True, quiet=not progress or len(undone) < 2)
             for first in track(undone, "sampling", console=shown, transient=True):
                 if not _part(parts, first).exists():  # nor made by a shard of another cut
-                    _make(parts, first, model, sampler, request)
+                    x = _make(parts, first, model, sampler, request)
+                    if _row_by_row(form, request):
+                        form.write_rows(x, out, first=first)
     if missing := _missing(parts, request):
         # None is missing if another shard has written the files since, and removed the parts.
         return Drawn(done) if (done := _done(out)) else Drawn([], missing=missing)
@@ -112,13 +119,7 @@ def draw_to(
         if done := _done(out):
             return Drawn(done)
         _files.remove_unfinished(out)
-        if request.format == "npy":
-            files = [_write_array(out / "samples.npy", parts, request, form.shape)]
-        else:
-            files = []
-            for first, x in _files_worth(parts, request.places, math.prod(form.shape)):
-                whole = first == 0 and len(x) == request.n
-                files += form.write(x, out, stem="samples" if whole else f"samples-from-{first:08d}", first=first)
+        files = _finish(out, parts, form, request)
         first_rows = _load(parts, 0)[:16]
         _write_request(out, request, [path.name for path in files])
         _files.remove(parts)
@@ -132,7 +133,7 @@ def recorded_batch_size(out: Path) -> int | None:
     return size if isinstance(size, int) and size >= 1 else None
 
 
-def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Request) -> None:
+def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Request) -> Tensor:
     rows = min(request.batch_size, request.n - first)
     x = model.sample(
         rows,
@@ -144,7 +145,8 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         states=True,
     )
     with _files.replacing(_part(parts, first)) as file:
-        np.lib.format.write_array(file, x.to(torch.int32).numpy(), allow_pickle=False)
+        np.lib.format.write_array(file, smallest(x).numpy(), allow_pickle=False)
+    return x
 
 
 def _missing(parts: Path, request: Request) -> int:
@@ -154,6 +156,29 @@ def _missing(parts: Path, request: Request) -> int:
     except FileNotFoundError:
         there = set()
     return sum(_part(parts, first).name not in there for first in request.places)
+
+
+def _row_by_row(form: Form, request: Request) -> bool:
+    return form.file_a_row and request.format is None
+
+
+def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
+    """The files of all parts, in the data's own form or as one array."""
+    if request.format == "npy":
+        return [_write_array(out / "samples.npy", parts, request, form.shape)]
+    files = []
+    if _row_by_row(form, request):
+        held: list[Tensor] = []
+        for first in request.places:
+            x = _load(parts, first)
+            files += form.write_rows(x, out, first=first, anew=False)
+            if first < _SHEET_ROWS:
+                held.append(x[: _SHEET_ROWS - first])
+        return form.write_sheet(torch.cat(held), out) + files
+    for first, x in _files_worth(parts, request.places, math.prod(form.shape)):
+        whole = first == 0 and len(x) == request.n
+        files += form.write(x, out, stem="samples" if whole else f"samples-from-{first:08d}", first=first)
+    return files
 
 
 def _write_array(path: Path, parts: Path, request: Request, shape: tuple[int, ...]) -> Path:

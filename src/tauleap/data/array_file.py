@@ -94,12 +94,12 @@ class ArrayForm(Form):
         array, missing = read_array(path)
         if array.ndim == 1 and len(self.sides) == 1 and missing is None:
             flat, absent = windows.padded(torch.from_numpy(self._coded(array, path)), self.sides[0])
-            return Dataset(_smallest(flat), self.states, missing=absent if bool(absent.any()) else None)
+            return Dataset(smallest(flat), self.states, missing=absent if bool(absent.any()) else None)
         if array.shape[1:] != self.sides:
             raise ValueError(f"{path} must hold rows of shape {self.sides}, got an array of shape {array.shape}")
         if missing is not None:  # what is not known may be anything
             array = np.where(missing, self.low if self.values is None else self.values[0], array)
-        x = _smallest(torch.from_numpy(self._coded(array, path)))
+        x = smallest(torch.from_numpy(self._coded(array, path)))
         return Dataset(x, self.states, missing=None if missing is None else torch.from_numpy(missing))
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
@@ -176,7 +176,7 @@ def open_array(
     if missing is not None:
         values = np.where(missing, low, values)
         report.append(f"{int(missing.sum())} values are missing")
-    x = _smallest(torch.from_numpy(form._coded(values, path)))
+    x = smallest(torch.from_numpy(form._coded(values, path)))
     return Opened(Dataset(x, states, missing=None if missing is None else torch.from_numpy(missing)), form, report)
 
 
@@ -281,7 +281,7 @@ def _rows(array: np.ndarray, path: Path) -> None:
         raise ValueError(f"{path} must hold rows, an array (n, ...) with n >= 1, got shape {array.shape}")
 
 
-def _smallest(x: Tensor) -> Tensor:
+def smallest(x: Tensor) -> Tensor:
     """In the smallest type that holds the states: data is kept in memory as a whole."""
     high = int(x.max())
     kinds = ((255, torch.uint8), (2**15 - 1, torch.int16), (2**31 - 1, torch.int32))

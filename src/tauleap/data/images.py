@@ -90,12 +90,27 @@ class ImageForm(Form):
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         """A grid of the first 64, and each picture in a file of its own."""
+        return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
+
+    @property
+    def file_a_row(self) -> bool:
+        return True
+
+    def write_rows(
+        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
+    ) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x).to(torch.uint8)
-        written = [_save(_grid(pixels[:_GRID]), folder / f"{stem}.png")] if len(pixels) else []
-        return written + [
-            _save(row, folder / f"{stem}-{number:06d}.png") for number, row in enumerate(pixels, start=first)
-        ]
+        files = [folder / f"{stem}-{number:06d}.png" for number in range(first, first + len(pixels))]
+        for row, file in zip(pixels, files, strict=True):
+            if anew or not file.exists():
+                _save(row, file)
+        return files
+
+    def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
+        folder.mkdir(parents=True, exist_ok=True)
+        pixels = self.check(x[:_GRID]).to(torch.uint8)
+        return [_save(_grid(pixels), folder / f"{stem}.png")] if len(pixels) else []
 
     def show(self, x: Tensor, n: int) -> str:
         """Pictures as characters, dark for dark, two characters a pixel."""

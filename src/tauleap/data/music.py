@@ -113,21 +113,35 @@ class MusicForm(Form):
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
+        return self.write_rows(x, folder, stem=stem, first=first)
+
+    @property
+    def file_a_row(self) -> bool:
+        return True
+
+    def write_rows(
+        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
+    ) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
-        written = []
+        files = []
         for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):
-            notes = decode(row)
-            files = {".mid": write_midi(notes, STEPS_A_QUARTER, _TEMPO)}
-            if number < _HEARD:
-                files[".wav"] = to_wav(notes, 60 / _TEMPO / STEPS_A_QUARTER, len(row), font=installed_soundfont())
-            for suffix, content in files.items():
-                written.append(folder / f"{stem}-{number:06d}{suffix}")
-                with _files.replacing(written[-1]) as file:
-                    file.write(content)
-        return written
+            for suffix in (".mid", ".wav") if number < _HEARD else (".mid",):
+                files.append(folder / f"{stem}-{number:06d}{suffix}")
+                if anew or not files[-1].exists():
+                    with _files.replacing(files[-1]) as file:
+                        file.write(_midi(row) if suffix == ".mid" else _sound(row))
+        return files
 
     def show(self, x: Tensor, n: int) -> str:
         return "\n".join(spell(row) for row in self.pitches(self.check(x[:n])).tolist())
+
+
+def _midi(row: list[int]) -> bytes:
+    return write_midi(decode(row), STEPS_A_QUARTER, _TEMPO)
+
+
+def _sound(row: list[int]) -> bytes:
+    return to_wav(decode(row), 60 / _TEMPO / STEPS_A_QUARTER, len(row), font=installed_soundfont())
 
 
 def open_music(path: Path, *, length: int | None = None) -> Opened:
