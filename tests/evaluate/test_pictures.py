@@ -8,6 +8,7 @@ import PIL.Image
 import pytest
 import torch
 
+from tauleap.data import open_data
 from tauleap.data.images import ImageForm
 from tauleap.evaluate.pictures import pictures
 
@@ -65,6 +66,34 @@ def test_what_sampling_writes(channels: int, tmp_path: Path) -> None:
     form.write(x, tmp_path / "one")
     (tmp_path / "one" / "request.json").write_text("{}")
     np.testing.assert_array_equal(stacked(tmp_path / "one"), x.expand(7, 3, 4, 6).numpy())
+
+
+def test_transparency_is_on_white_as_in_training(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 2, 4)).astype(np.uint8)
+    pixels[0, 0, 3], pixels[1, 1, 3] = 0, 255
+    PIL.Image.fromarray(pixels).save(tmp_path / "a.png")
+    found = pictures(tmp_path)[0]
+    assert torch.equal(found, open_data(tmp_path).dataset.x[0])
+    assert found[:, 0, 0].tolist() == [255, 255, 255]
+    assert found[:, 1, 1].tolist() == pixels[1, 1, :3].tolist()
+
+
+def test_cameras_that_were_held_upright(tmp_path: Path) -> None:
+    exif = PIL.Image.Exif()
+    exif[0x0112] = 6
+    PIL.Image.fromarray(drawn(3, 5, 3)).save(tmp_path / "a.jpg", exif=exif)
+    found = pictures(tmp_path)[0]
+    assert found.shape == (3, 5, 3)
+    assert torch.equal(found, open_data(tmp_path).dataset.x[0])
+
+
+def test_samples_that_are_not_all_there(tmp_path: Path) -> None:
+    ImageForm(1, 3, 2).write_rows(torch.zeros(2, 1, 3, 2, dtype=torch.long), tmp_path)
+    (tmp_path / "request.json").write_text("{}")
+    assert len(pictures(tmp_path)) == 2  # pyright: ignore[reportArgumentType]
+    (tmp_path / ".parts").mkdir()
+    with pytest.raises(ValueError, match="not all there: write the command that draws them again"):
+        pictures(tmp_path)
 
 
 def test_a_folder_of_somebody_else(tmp_path: Path) -> None:

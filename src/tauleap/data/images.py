@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _files
+from tauleap._picture import on_white, upright
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
@@ -221,13 +222,10 @@ def _fitted(image: Image, form: ImageForm) -> tuple[Tensor, Tensor]:
     import PIL.Image
     import PIL.ImageOps
 
-    image = PIL.ImageOps.exif_transpose(image)
-    whole = image.convert("RGBA")
+    whole = upright(image)
     if whole.size != (form.width, form.height):
         whole = PIL.ImageOps.fit(whole, (form.width, form.height), method=PIL.Image.Resampling.LANCZOS)
-    ground = PIL.Image.new("RGBA", whole.size, "white")
-    ground.alpha_composite(whole)
-    pixels = np.asarray(ground.convert("L" if form.channels == 1 else "RGB"), dtype=np.uint8)
+    pixels = np.asarray(on_white(whole).convert("L" if form.channels == 1 else "RGB"), dtype=np.uint8)
     channels = torch.from_numpy(pixels.reshape(form.height, form.width, form.channels).copy()).permute(2, 0, 1)
     clear = torch.from_numpy(np.asarray(whole)[..., 3] == 0)
     return channels, clear.expand(form.shape)

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tauleap._picture import on_white, upright
+
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _SHEET = re.compile(r"samples(-from-\d{8})?\.png")
 """The picture of many pictures that ``tauleap sample`` puts beside them."""
@@ -39,7 +41,7 @@ class ArrayPictures(Dataset[Tensor]):
 
 
 class FilePictures(Dataset[Tensor]):
-    """Files, one picture each, all of one size."""
+    """Files, one picture each, all of one size; where they are transparent they are on white, as in training."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files = files
@@ -56,7 +58,8 @@ class FilePictures(Dataset[Tensor]):
             with PIL.Image.open(file, formats=("PNG", "JPEG")) as image:
                 if image.mode not in _EIGHT_BITS:
                     raise ValueError(f"{file} is not 8 bits a channel ({image.mode})")
-                pixels = torch.from_numpy(np.array(image.convert("RGB"), dtype=np.uint8)).permute(2, 0, 1)
+                seen = on_white(upright(image)).convert("RGB")
+                pixels = torch.from_numpy(np.array(seen, dtype=np.uint8)).permute(2, 0, 1)
         except (OSError, SyntaxError) as error:
             raise ValueError(f"{file} is no PNG or JPEG, or damaged: {error}") from error
         self._shape = self._shape or tuple(pixels.shape)
@@ -101,6 +104,8 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
 def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     ours = (folder / "request.json").is_file()
+    if ours and (folder / ".parts").is_dir():
+        raise ValueError(f"{name}: the samples in {folder} are not all there: write the command that draws them again")
     found = [path for path in files if path.suffix.lower() in _SUFFIXES and not (ours and _SHEET.fullmatch(path.name))]
     arrays = [path for path in files if path.suffix == ".npy"]
     if found and arrays:
