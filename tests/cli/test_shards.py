@@ -366,6 +366,23 @@ def test_pictures_in_one_array(image_model: Path, tmp_path: Path, capsys: pytest
     ran([*ask, "--format", "png", "--out", tmp_path / "png"], capsys)  # what it is anyway
 
 
+def test_a_model_of_pictures_takes_arrays_of_them(
+    image_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = np.random.default_rng(0).integers(0, 256, (2, 4, 4, 3)).astype(np.uint8)
+    np.savez(tmp_path / "set.npz", x_train=rows[:0], x_test=rows)
+    found = ran(["evaluate", image_model, tmp_path / "set.npz", "--samples", 1], capsys)
+    assert (found["rows"], found["read"]) == (2, ["the array x_test is taken: 2 rows"])
+    # The upper half is three ranges, one a channel.
+    ask = ["complete", image_model, tmp_path / "set.npz", "--steps", 1, "--out", tmp_path / "c"]
+    filled = ran([*ask, "--observed", "0:8,16:24,32:40"], capsys)
+    assert (filled["rows"], filled["filled"]) == (2, 2 * 3 * 8)
+    completed = ImageForm(3, 4, 4).read(Path(filled["files"][1])).x[0]
+    assert np.array_equal(completed[:, :2].numpy(), rows[0].transpose(2, 0, 1)[:, :2])
+    told = refused([*ask[:-1], tmp_path / "d"], capsys)
+    assert "has nothing to fill in: make pixels transparent in a PNG, or say what is known with --observed" in told
+
+
 def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["sample", "toy", "-n", 20, "--steps", 4, "--sampler", "tau-leaping", "--batch-size", 20]
     more = ["--correctors", 2, "--corrector-scale", 0.5, "--corrector-start", 0.6]

@@ -222,6 +222,44 @@ def test_npz(given: np.ndarray, wanted: np.ndarray, labels: tuple[str, str] | No
 GREY = random_bytes(4, 5, 6)
 
 
+@pytest.mark.parametrize(("given", "wanted"), [(LAST, LAST.transpose(0, 3, 1, 2)), (FIRST, FIRST)])
+def test_what_a_model_was_trained_from_can_be_completed_and_measured(
+    given: np.ndarray, wanted: np.ndarray, tmp_path: Path
+) -> None:
+    """Those to test with are taken where there are any, else the only ones."""
+    form, files = ImageForm(3, 5, 6), {name: tmp_path / name for name in ("two.npz", "one.NPZ", "bare.npy")}
+    with files["two.npz"].open("wb") as two, files["one.NPZ"].open("wb") as one:
+        np.savez(two, x_train=given, x_test=given[1:], y_test=np.arange(3), x=given[:1])
+        np.savez(one, x=given, other=np.array(["not", "read"]))
+    np.save(files["bare.npy"], given)
+    for name, rows, told in [
+        ("two.npz", wanted[1:], ["the array x_test is taken: 3 rows"]),
+        ("one.NPZ", wanted, ["the array x is taken: 4 rows"]),
+        ("bare.npy", wanted, []),
+    ]:
+        read, said = form.read_and_tell(files[name])
+        assert np.array_equal(read.x.numpy(), rows)
+        assert (read.num_states, read.missing, said) == (256, None, told)
+        assert torch.equal(form.read(files[name]).x, read.x)
+
+
+@pytest.mark.parametrize(
+    ("arrays", "told"),
+    [
+        ({"x_train": GREY}, r"a\.npz has no array x_test or x: write numpy\.savez\(path, x=\.\.\.\)"),
+        ({"x_test": GREY[:, :4]}, r"x_test has pictures of shape \(1, 4, 6\), what is wanted is \(1, 5, 6\)"),
+        ({"x": LAST}, r"x has pictures of shape \(3, 5, 6\), what is wanted is \(1, 5, 6\)"),
+        ({"x": GREY.astype(int) + 256}, r"x must hold shades 0\.\.255"),
+        ({"x": GREY / 255}, "must hold whole numbers, got float64"),
+        ({"x": GREY[0]}, r"x must be pictures \(n, height, width\)"),
+    ],
+)
+def test_arrays_that_do_not_fit_the_model(arrays: dict[str, np.ndarray], told: str, tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=told):
+        ImageForm(1, 5, 6).read(tmp_path / "a.npz")
+
+
 @pytest.mark.parametrize(
     ("arrays", "told"),
     [

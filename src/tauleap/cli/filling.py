@@ -15,6 +15,7 @@ from tauleap.cli.pattern import observed_mask
 from tauleap.cli.playing import begin_with_opening, draw_completions
 from tauleap.cli.runs import SamplerName, part_seed, rows_of, sampler_of
 from tauleap.data import Form
+from tauleap.data.images import ImageForm
 from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.pretrained import Model
@@ -58,6 +59,8 @@ def fill_to(
     unknown = int((~known).sum())
     if unknown == 0:
         how = "leave cells empty, or say what is known with --observed"
+        if isinstance(form, ImageForm):
+            how = "make pixels transparent in a PNG, or say what is known with --observed"
         if isinstance(form, MusicForm):
             how = "say what is known, such as --observed 0:32 to keep the first two bars and play on from there"
         raise ValueError(f"{file} has nothing to fill in: {how}")

@@ -21,6 +21,7 @@ from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
 from tauleap.data.form import Form, Opened
+from tauleap.data.labelled import pictures_in
 from tauleap.data.packed import packed_pictures
 from tauleap.data.skipped import Skipped
 
@@ -70,14 +71,21 @@ class ImageForm(Form):
     def read(self, path: Path) -> Dataset:
         """A picture or a folder of them, made to fit; pixels that are wholly transparent are missing.
 
-        Or many in one file, idx or CIFAR-10, which must have the size of these.
+        Or many in one file, idx, CIFAR-10 or an array (.npz, .npy), which must have the size of these.
         """
+        return self.read_and_tell(path)[0]
+
+    def read_and_tell(self, path: Path) -> tuple[Dataset, list[str]]:
+        """The same, and which array of an .npz it was: ``x_test``, or else ``x``."""
+        if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
+            x, told = pictures_in(path, self.shape)
+            return Dataset(x, 256), told
         many = packed_pictures(path)
         if many is not None:
             shape = tuple(many.pictures.shape[1:])
             if shape != self.shape:
                 raise ValueError(f"{path} has pictures of shape {shape}, what is wanted is {self.shape}")
-            return Dataset(many.pictures, 256)
+            return Dataset(many.pictures, 256), []
         files = [path] if path.is_file() else files_in(path, SUFFIXES)
         _fits(len(files), self, path)
         x = torch.empty(len(files), *self.shape, dtype=torch.uint8)
@@ -87,7 +95,7 @@ class ImageForm(Form):
                 pixels, clear = _fitted(image, self)
             x[place], missing[place] = pixels, clear
             x[place][missing[place]] = 0
-        return Dataset(x, 256, missing=missing if bool(missing.any()) else None)
+        return Dataset(x, 256, missing=missing if bool(missing.any()) else None), []
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         """A grid of the first 64, and each picture in a file of its own."""

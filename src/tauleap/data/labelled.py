@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tauleap.data import limits
-from tauleap.data.array_file import read_arrays
+from tauleap.data.array_file import read_array, read_arrays
 from tauleap.data.arrays import Dataset
 
 SHADES = 256
@@ -48,6 +48,28 @@ def images_npz(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
     if train.shape != test.shape:
         raise ValueError(f"{path} has pictures of shape {train.shape} in x_train and {test.shape} in x_test")
     return train, test
+
+
+def pictures_in(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
+    """Bytes (n, *shape) of an ``.npz``, those to test with if it has such, or of an ``.npy``; and what to tell of it.
+
+    ``shape`` is (channels, height, width), and the arrays are as for :func:`images_npz`, or the one called ``x``.
+    """
+    if path.suffix.lower() == ".npy":
+        array, where, told = read_array(path)[0], str(path), []
+    else:
+        arrays = read_arrays(path, ["x_test", "x"])
+        if not arrays:
+            raise ValueError(
+                f"{path} has no array x_test or x: write numpy.savez(path, x=...) with pictures (n, height, width) or "
+                "(n, height, width, 3)"
+            )
+        name = next(iter(arrays))
+        array, where, told = arrays[name], f"{path}: {name}", [f"the array {name} is taken: {len(arrays[name]):,} rows"]
+    x = torch.from_numpy(_channels_first(array, where))
+    if tuple(x.shape[1:]) != shape:
+        raise ValueError(f"{where} has pictures of shape {tuple(x.shape[1:])}, what is wanted is {shape}")
+    return x, told
 
 
 def check_labels(labels: Tensor, where: str, *, classes: int) -> None:
