@@ -6,6 +6,7 @@ compares with the package itself.
 
 import importlib.util
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -140,7 +141,7 @@ def test_the_numbers_are_those_of_the_same_features(package: Any, tmp_path: Path
     assert found.isc_mean == pytest.approx(mean, rel=1e-9)
     assert found.isc_std == pytest.approx(std, rel=1e-6)
     assert (found.n, found.n_reference, found.extractor, found.comparable) == (50, 70, "small", False)
-    assert "features of small: not to be compared" in str(found)
+    assert "features of small, 5 splits, a reference of 70: not to be compared" in str(found)
 
 
 def test_another_object_is_another_extractor(package: Any) -> None:
@@ -173,19 +174,36 @@ def test_what_torch_fidelity_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (asked["datasets_root"], asked["datasets_download"]) == (str(tmp_path / "d"), True)
     assert asked["feature_extractor_weights_path"] == str(weights)
     assert (asked["fid"], asked["isc"], asked["isc_splits"], asked["verbose"]) == (True, True, 10, False)
-    assert found == Fidelity(1.0, 2.0, 0.5, n=12, n_reference=None, extractor="inception-v3-compat")
+    kind = "inception-v3-compat"
+    assert found == Fidelity(1.0, 2.0, 0.5, n=12, n_reference=50_000, extractor=kind, weights=str(weights))
     fid_and_is(drawn(0, 12, 9), drawn(0, 12, 9))
     assert (package.asked["cache"], package.asked["feature_extractor_weights_path"]) == (False, None)
 
 
 def test_what_may_stand_beside_published_figures() -> None:
-    def of(n: int, extractor: str) -> Fidelity:
-        return Fidelity(1.0, 2.0, 0.5, n=n, n_reference=None, extractor=extractor)
+    good = Fidelity(1.0, 2.0, 0.5, n=50_000, n_reference=10_000, extractor="inception-v3-compat")
+    assert good.comparable
+    assert str(good) == "FID 1.000, IS 2.000 +- 0.500 (n = 50,000)"
+    assert not replace(good, n=10_000).comparable
+    others: list[tuple[dict[str, Any], str]] = [
+        ({"extractor": "vgg16"}, "features of vgg16"),
+        ({"n_reference": 9_999}, "a reference of 9,999"),
+        ({"n_reference": None}, "a reference of unknown size"),
+        ({"weights": "mine.pth"}, "weights of mine.pth"),
+        ({"fid_layer": "768"}, "layer 768"),
+        ({"isc_layer": "logits"}, "layer logits"),
+        ({"splits": 5}, "5 splits"),
+    ]
+    for other, told in others:
+        found = replace(good, **other)
+        assert not found.comparable
+        assert f"{told}: not to be compared with published figures" in str(found)
 
-    assert of(50_000, "inception-v3-compat").comparable
-    assert str(of(50_000, "inception-v3-compat")) == "FID 1.000, IS 2.000 +- 0.500 (n = 50,000)"
-    assert not of(10_000, "inception-v3-compat").comparable
-    assert not of(50_000, "vgg16").comparable
+
+def test_what_was_asked_for_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch_fidelity", StandIn())
+    found = fid_and_is(drawn(0, 12, 9), drawn(0, 12, 9), fid_layer="768", isc_layer="logits", splits=3)
+    assert (found.n_reference, found.fid_layer, found.isc_layer, found.splits) == (12, "768", "logits", 3)
 
 
 def test_without_the_package(monkeypatch: pytest.MonkeyPatch) -> None:

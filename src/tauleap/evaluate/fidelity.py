@@ -26,6 +26,10 @@ from tauleap.evaluate.pictures import pictures
 
 _INCEPTION = "inception-v3-compat"
 _PUBLISHED = 50_000
+_LEAST_REFERENCE = 10_000
+_SPLITS = 10
+_KNOWN = {"cifar10-train": 50_000}
+"""Pictures in the set that torch-fidelity has by this name."""
 _GIVEN_NAME = "tauleap-given"
 _given: ContextVar[Any] = ContextVar("the extractor that was given")
 
@@ -34,7 +38,7 @@ _given: ContextVar[Any] = ContextVar("the extractor that was given")
 class Fidelity:
     """What :func:`fid_and_is` finds; ``isc_std`` is the spread over the splits, as papers give it.
 
-    >>> print(Fidelity(3.14159, 9.46, 0.11, n=1000, n_reference=None, extractor="inception-v3-compat"))
+    >>> print(Fidelity(3.14159, 9.46, 0.11, n=1000, n_reference=50_000, extractor="inception-v3-compat"))
     FID 3.142, IS 9.460 +- 0.110 (n = 1,000; published figures use 50,000 samples)
     """
 
@@ -44,20 +48,48 @@ class Fidelity:
     n: int | None
     """How many samples; None where torch-fidelity has its own by name."""
     n_reference: int | None
+    """How many pictures they are compared with; None as above, but for cifar10-train, whose number is known."""
     extractor: str
+    weights: str | None = None
+    """The file that the extractor's weights were read from; None: those that torch-fidelity downloads."""
+    fid_layer: str | None = None
+    isc_layer: str | None = None
+    splits: int = _SPLITS
 
     @property
     def comparable(self) -> bool:
-        """Whether it may stand beside published figures: the Inception network, and 50,000 samples."""
-        return self.extractor == _INCEPTION and self.n == _PUBLISHED
+        """Whether it may stand beside published figures.
+
+        That takes the Inception network as torch-fidelity has it, its own layers, 10 splits, 50,000 samples, and a
+        reference of 10,000 pictures or more: FID is too large where they are few. Weights from a file are not looked
+        into, and count as others.
+        """
+        return self.n == _PUBLISHED and not self._other()
 
     def __str__(self) -> str:
         told = [] if self.n is None else [f"n = {self.n:,}"]
-        if self.extractor != _INCEPTION:
-            told.append(f"features of {self.extractor}: not to be compared with published figures")
+        other = self._other()
+        if other:
+            told.append(f"{', '.join(other)}: not to be compared with published figures")
         elif self.n is not None and self.n != _PUBLISHED:
             told.append(f"published figures use {_PUBLISHED:,} samples")
         return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(told) or 'n unknown'})"
+
+    def _other(self) -> list[str]:
+        """What is not as in published figures, apart from the number of samples."""
+        out = []
+        if self.extractor != _INCEPTION:
+            out.append(f"features of {self.extractor}")
+        if self.weights is not None:
+            out.append(f"weights of {self.weights}")
+        out += [f"layer {layer}" for layer in (self.fid_layer, self.isc_layer) if layer is not None]
+        if self.splits != _SPLITS:
+            out.append(f"{self.splits} splits")
+        if self.n_reference is None:
+            out.append("a reference of unknown size")
+        elif self.n_reference < _LEAST_REFERENCE:
+            out.append(f"a reference of {self.n_reference:,}")
+        return out
 
 
 def fid_and_is(
@@ -68,7 +100,7 @@ def fid_and_is(
     weights: str | os.PathLike[str] | None = None,
     fid_layer: str | None = None,
     isc_layer: str | None = None,
-    splits: int = 10,
+    splits: int = _SPLITS,
     batch_size: int = 64,
     device: torch.device | str | None = None,
     datasets: str | os.PathLike[str] | None = None,
@@ -155,13 +187,17 @@ def fid_and_is(
         n=n,
         n_reference=n_reference,
         extractor=extractor if isinstance(extractor, str) else str(cast(Any, extractor).get_name()),
+        weights=None if weights is None else str(weights),
+        fid_layer=fid_layer,
+        isc_layer=isc_layer,
+        splits=splits,
     )
 
 
 def _input(source: Any, name: str) -> tuple[Any, int | None]:
     """What torch-fidelity takes, and how many pictures that is."""
     if isinstance(source, str) and not Path(source).exists() and Path(source).name == source and "." not in source:
-        return source, None  # if torch-fidelity does not know this name either, it lists those that it knows
+        return source, _KNOWN.get(source)  # a name that torch-fidelity does not know either is refused there
     found = pictures(source, name=name)
     return found, len(found)  # pyright: ignore[reportArgumentType] (both kinds have a length)
 
