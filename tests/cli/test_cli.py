@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import sysconfig
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tauleap import cli
 from tauleap._version import __version__
+from tauleap.pretrained import builtin_models
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 
@@ -25,6 +27,26 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_info.value.code == 0
     out = capsys.readouterr().out
     assert all(name in out for name in [*cli.COMMANDS, "--version"])
+
+
+@pytest.mark.parametrize("command", ["sample", "complete", "evaluate", "info"])
+def test_help_names_the_models_that_there_are(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "400")
+    with pytest.raises(SystemExit) as exit_info:
+        cli.main([command, "--help"])
+    assert exit_info.value.code == 0
+    assert f"comes with the package: {', '.join(builtin_models())}." in capsys.readouterr().out
+
+
+def test_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tauleap", "--version"], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == f"tauleap {__version__}\n"
+    wrong = subprocess.run([sys.executable, "-m", "tauleap", "nonsense"], capture_output=True, timeout=60)
+    assert wrong.returncode == 2
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])

@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap.cli.runs import SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.runs import RunFolder, SamplerName, at_least, seeded, tell, warm
 
 
 @dataclass(frozen=True)
 class Complete:
     """Fill in what is not known: empty cells, the end of a text or a melody, transparent pixels, or any sites."""
 
-    run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
+    run_folder: RunFolder
     file: tuple[Path, ...]
     """What to complete, of the model's kind; without it a model of music plays the Ode to Joy on."""
     observed: str | None = None

@@ -6,15 +6,14 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap.cli.runs import at_least, seeded, tell
+from tauleap.cli.runs import RunFolder, at_least, seeded, tell
 
 
 @dataclass(frozen=True)
 class Evaluate:
     """Say how well a model knows data: bits/dim, an upper bound on -log2 p, lower is better."""
 
-    run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
+    run_folder: RunFolder
     data: Path
     """Data of the kind that the model was trained on, but not the same rows."""
     observed: str | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauleap.cli.runs import tell
+from tauleap.cli.runs import RunFolder, tell
 
 if TYPE_CHECKING:
     from tauleap.data import Form
@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 class Info:
     """Say what a run or a model is: its data, process, network, steps, bits/dim and size."""
 
-    run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
+    run_folder: RunFolder
     json: bool = False
     """Print one object for scripts instead of text."""
 

@@ -7,7 +7,11 @@ import hashlib
 import json
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typing_extensions import Doc
+
+from tauleap import _shipped
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -18,6 +22,13 @@ if TYPE_CHECKING:
 
 SamplerName = Literal[
     "ancestral", "tau-leaping", "trapezoidal", "first-hitting", "first-jump", "next-reaction", "uniformization"
+]
+RunFolder = Annotated[
+    Path,
+    Doc(
+        "Folder of a run or a saved model, or the name of one that comes with the package: "
+        f"{', '.join(_shipped.names())}."
+    ),
 ]
 ImageFormat = Literal["png", "npy"]
 MOST_CELLS = 2**24

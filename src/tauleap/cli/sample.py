@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap.cli.runs import ImageFormat, SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, seeded, tell, warm
 from tauleap.cli.shards import Shard
 
 _MOST = 10**8
@@ -16,8 +16,7 @@ _MOST = 10**8
 class Sample:
     """Draw samples of a trained model, in the data's own form. The same command again goes on where it was stopped."""
 
-    run_folder: Path
-    """Folder of a run or a saved model, or the name of one that comes with the package: toy, music-small."""
+    run_folder: RunFolder
     n: int = 64
     """How many samples (also -n)."""
     steps: int = 200

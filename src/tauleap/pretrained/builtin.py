@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-_MODELS = Path(__file__).parent / "models"
+from tauleap import _shipped
 
 
 def builtin_models() -> list[str]:
@@ -14,12 +14,12 @@ def builtin_models() -> list[str]:
     >>> builtin_models()
     ['mnist-small', 'music-small', 'toy']
     """
-    return sorted(folder.name for folder in _MODELS.iterdir() if folder.is_dir() and (folder / "config.json").is_file())
+    return _shipped.names()
 
 
 def locate(folder: str | os.PathLike[str]) -> Path:
     """The folder itself; where there is none, that of the model with this name among those of the package."""
     path = Path(folder)
     if not path.exists() and str(folder) in builtin_models():
-        return _MODELS / path
+        return _shipped.MODELS / path
     return path
