@@ -41,6 +41,20 @@ def test_log_probs_are_right_in_both_tails(mean: float, scale: float) -> None:
     assert math.isclose(found.exp().sum().item(), 1.0, rel_tol=1e-12)
 
 
+@pytest.mark.parametrize("scale", [1e-3, 0.05, 1.0, 10.0])
+@pytest.mark.parametrize("mean", [-3.0, -1.0, -0.2, 0.0, 0.7, 1.0, 2.5])
+def test_single_precision_keeps_the_tails_and_sums_to_one(mean: float, scale: float) -> None:
+    """As networks give it: an error of the logits, hundreds of units apart at a scale of 1e-3, of some ulps of them."""
+    centre, width = torch.tensor([mean]), torch.tensor([math.log(scale)])
+    found = truncated_logistic_logits(centre, width, 256).log_softmax(-1)[0]
+    assert found.dtype == torch.float32
+    # Of the numbers as they are in float32.
+    wanted = torch.tensor(exact_log_probs(centre.item(), math.exp(width.item()), 256), dtype=torch.float64)
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+    assert float((found.double() - wanted).abs().max()) < 1e-3
+    assert math.isclose(found.double().exp().sum().item(), 1.0, rel_tol=1e-6)
+
+
 class Fixed(nn.Module):
     def __init__(self, out: Tensor) -> None:
         super().__init__()
