@@ -126,7 +126,7 @@ def small_settings(steps: int = 4000) -> Settings:
 def published_sampler(correctors: int = 0) -> Sampler:
     """Tau-leaping, and with ``correctors`` of 1.5 of the step for t < 0.1 (Section 6.2, Appendix H.2).
 
-    tLDR-0 has a step of 0.001, ``uniform_grid(990)`` down to 0.01; tLDR-10 has one of 0.002.
+    tLDR-0 has a step of 0.001, ``uniform_grid(990)`` down to 0.01; tLDR-10 has one of 0.002, ``uniform_grid(495)``.
     """
     leaps = TauLeaping("add")
     return leaps if correctors == 0 else WithCorrector(leaps, steps=correctors, scale=1.5, start=0.1)

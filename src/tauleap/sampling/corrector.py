@@ -27,8 +27,8 @@ class WithCorrector(Sampler):
     samples back to q_t. A leap has the length ``scale`` times that of the step before it, and correctors run where the
     time reached is below ``start``. The paper's settings (Appendix H):
 
-    * images: ``WithCorrector(TauLeaping(), steps=10, scale=1.5, start=0.1)`` with 500 steps of the sampler,
-    * music: ``WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)`` with 1000.
+    * images: ``WithCorrector(TauLeaping(), steps=10, scale=1.5, start=0.1)`` on ``uniform_grid(495)``,
+    * music: ``WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)`` on ``uniform_grid(990)``.
 
     ``multiple_jumps`` is for the corrector's leaps what it is for ``TauLeaping``. One evaluation a corrector step.
     """
