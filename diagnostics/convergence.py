@@ -17,6 +17,7 @@ import matplotlib
 import torch
 from _page import FIGURES, table, write
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from torch import Tensor
 
 from tauleap.evaluate.plots import STYLE, save_png
@@ -95,15 +96,11 @@ def order(work: list[float], errors: list[float]) -> float:
 
 def panel(axes, title: str, curves: dict[str, tuple[list[float], list[float]]], label: str) -> None:
     for name, (work, errors) in curves.items():
-        power, colour = order(work, errors), COLOURS.get(name)
-        if math.isnan(power):
-            axes.plot([], [], color=colour, label=f"{name}  exact")
-        else:
-            axes.loglog(work, errors, ".-", color=colour, label=f"{name}  {power:.2f}", linewidth=1)
+        if not math.isnan(order(work, errors)):
+            axes.loglog(work, errors, ".-", color=COLOURS.get(name), label=name, linewidth=1)
     axes.set(title=title, xlabel=label, ylabel="total variation")
-    axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7, length=3)
+    axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=8, length=3)
     axes.grid(visible=True, linewidth=0.3)
-    axes.legend(fontsize=6, title="order", title_fontsize=6, frameon=False)
 
 
 def main() -> None:
@@ -120,12 +117,15 @@ def main() -> None:
     }
     refined = {name: next_reaction(*correlated(name, sites=2)) for name in NAMES}
 
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(12, 7), layout="constrained")
-        panels = figure.subplots(2, 3)
+    with matplotlib.rc_context(STYLE | {"axes.titlesize": 9, "axes.labelsize": 9}):
+        figure = Figure(figsize=(8, 9.5), layout="constrained")
+        panels = figure.subplots(3, 2)
         for axes, (title, curves) in zip(panels.flat, results.items(), strict=False):
             panel(axes, title, curves, "evaluations")
         panel(panels.flat[-1], "NextReaction, two sites", refined, "its step")
+        panels.flat[-1].legend(fontsize=8, frameon=False)
+        keys = [Line2D([], [], color=colour, marker=".", linewidth=1, label=name) for name, colour in COLOURS.items()]
+        figure.legend(handles=keys, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     rows = []
     for sampler in map(repr, SAMPLERS):
         cells = []

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import re
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -22,9 +24,24 @@ sys.path[:0] = [str(Path(__file__).parents[2] / "diagnostics")]
 
 from _page import FIGURES, table, write  # noqa: E402
 
-__all__ = ["COLOURS", "Experiment", "orders_of_magnitude", "panels", "picture", "scales", "table"]
+__all__ = [
+    "COLOURS",
+    "TEXT",
+    "Experiment",
+    "folded",
+    "legend_below",
+    "or_rounding",
+    "orders_of_magnitude",
+    "panels",
+    "picture",
+    "scales",
+    "table",
+]
 
 RESULTS = Path(__file__).parent / "results"
+ROUNDING = 1e-12
+LINE = 120
+TEXT: dict[Any, Any] = {"axes.titlesize": 9, "axes.labelsize": 9}
 COLOURS: list[tuple[float, float, float]] = list(matplotlib.colormaps["tab10"].colors)  # pyright: ignore
 
 
@@ -70,10 +87,10 @@ class Experiment(NamedTuple):
         if "figures/theory_" not in text:
             text = f"{picture(self.about.splitlines()[0], self.name)}\n\n{text}"
         made = (
-            f"*`python experiments/theory/{self.name}.py --write`: {results['processor seconds']} seconds of one core; "
-            f"the numbers are in `experiments/theory/results/{self.name}.json`.*"
+            f"*`python experiments/theory/{self.name}.py --write`: {duration(results['processor seconds'])} of one "
+            f"core; the numbers are in `experiments/theory/results/{self.name}.json`.*"
         )
-        return f"{text}\n\n{made}"
+        return wrapped(f"{text}\n\n{made}")
 
     @property
     def _file(self) -> Path:
@@ -83,6 +100,36 @@ class Experiment(NamedTuple):
 def picture(words: str, name: str) -> str:
     """A figure of this folder, as a page shows it."""
     return f"![{words}](../../figures/theory_{name}.png)"
+
+
+def folded(summary: str, text: str) -> str:
+    """What a reader opens if he wants to."""
+    return f'<details markdown="1">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
+
+
+def wrapped(text: str) -> str:
+    """Prose in lines of LINE, never inside a formula; tables, pictures, headings and formulae by themselves stay."""
+    lines: list[str] = []
+    displayed = False
+    for line in text.split("\n"):
+        displayed ^= line.startswith("$$")
+        if displayed or line.startswith(("$$", "|", "!", "#", "<")):
+            lines.append(line)
+            continue
+        whole = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
+        indent = "  " if line.startswith("- ") else ""
+        filled = textwrap.wrap(whole, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        lines += [each.replace("\0", " ") for each in filled] or [""]
+    return "\n".join(lines)
+
+
+def or_rounding(value: float, form: str) -> str:
+    """``value`` in that format, or the word for it where there is nothing but rounding."""
+    return format(value, form) if abs(value) >= ROUNDING else "rounding"
+
+
+def duration(seconds: int) -> str:
+    return {0: "less than a second", 1: "1 second"}.get(seconds, f"{seconds} seconds")
 
 
 def rounded(value: Any) -> Any:
@@ -95,19 +142,29 @@ def rounded(value: Any) -> Any:
 
 
 def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """A figure in the project's style, and its panels row by row."""
-    with matplotlib.rc_context(STYLE):
+    """A figure in the project's style, and its panels row by row.
+
+    A page shows 750 pixels or so: up to 8 inches across, 8 points can be read there.
+    """
+    with matplotlib.rc_context(STYLE | TEXT):
         figure = Figure(figsize=size, layout="constrained")
         return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
 def scales(axes: Axes, *, legend: bool = True, **labels: Any) -> None:
     """Titles, ticks and a light grid, for panels that show numbers."""
-    axes.set(**labels)
-    axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7, length=3)
+    with matplotlib.rc_context(TEXT):
+        axes.set(**labels)
+    axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=8, length=3)
     axes.grid(visible=True, linewidth=0.3)
     if legend:
-        axes.legend(fontsize=7, frameon=False)
+        axes.legend(fontsize=8, frameon=False)
+
+
+def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
+    """One legend for all panels, under them, of what ``axes`` has labels for."""
+    handles, labels = axes.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
 
 def orders_of_magnitude(ratios: Iterable[float]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import torch
 from torch import Tensor
 
@@ -42,6 +44,11 @@ def reversed_chain(name: str, total: float, sites: int, num_states: int = STATES
     """The reverse process with the exact posterior of ``chain_law``, and that law."""
     process, law = noise(name, total, num_states), chain_law(sites, num_states)
     return ReverseProcess(process, ExactDenoiser(law, process)), law
+
+
+def written_out(processes: Iterable[ForwardProcess]) -> str:
+    """Each process as it is written in Python: in a constant schedule the number is c(1), the amount of noise."""
+    return ", ".join(f"`{each!r}`" for each in processes)
 
 
 def joint_kernel(process: ForwardProcess, sites: int, t: float, s: float = 0.0) -> Tensor:

@@ -11,17 +11,18 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from _experiment import COLOURS, Experiment, panels, scales, table
+from _experiment import COLOURS, Experiment, legend_below, or_rounding, panels, scales, table
+from _small import written_out
 from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.evaluate.pushed import marginal, push_corrector, run
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, WithCorrector, uniform_grid
-from tauleap.testing.cases import NAMES, correlated, slope, total_variation
+from tauleap.testing.cases import NAMES, correlated, process, slope, total_variation
 
 TIME = 0.3
-LENGTHS = (0.1, 0.05, 0.025, 0.0125, 0.00625)
+LENGTHS = (0.4, 0.2, 0.1, 0.05, 0.025, 0.0125, 0.00625)
 FEW, SOME = 2, 16
 NUMBERS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 END, STEPS = 0.1, 12
@@ -95,70 +96,65 @@ def compute() -> dict[str, Any]:
     return found
 
 
-def least(found: dict[str, Any], number: int) -> str:
+def after(found: dict[str, Any], number: int) -> list[float]:
+    """The errors after ``number`` correctors, one for each of LENGTHS."""
+    return [found["leaps"][f"{tau:g}"][NUMBERS.index(number)] for tau in LENGTHS]
+
+
+def best(found: dict[str, Any], number: int) -> tuple[float, float]:
     """The smallest error after ``number`` correctors, and the step that gives it."""
-    error, tau = min((found["leaps"][f"{tau:g}"][NUMBERS.index(number)], tau) for tau in LENGTHS)
-    return f"{error:.4f} ({tau:g})"
+    return min(zip(after(found, number), LENGTHS, strict=True))
 
 
 def floors(found: dict[str, Any]) -> list[float]:
-    return [found["leaps"][f"{tau:g}"][-1] for tau in LENGTHS]
+    return after(found, NUMBERS[-1])
+
+
+def order(found: dict[str, Any]) -> float:
+    return slope(list(LENGTHS[-3:]), floors(found)[-3:])
 
 
 def figure(results: dict[str, Any]):
-    drawn, axes = panels(2, 3, (12, 7))
+    drawn, axes = panels(3, 2, (8, 9.5))
     for panel, name in zip(axes, NAMES, strict=False):
         found = results[name]
         panel.plot(found["times"], found["chain"], color="black", linewidth=1.5, label="the chain itself")
         for colour, tau in zip(COLOURS, LENGTHS, strict=False):
-            time = [number * tau for number in NUMBERS[1:]]
+            time = [count * tau for count in NUMBERS[1:]]
             errors = found["leaps"][f"{tau:g}"][1:]
             panel.plot(time, errors, ".-", color=colour, linewidth=1, label=f"leaps of {tau:g}")
-        panel.set(xscale="log", yscale="log", ylim=(1e-6, 1), xlim=(0.01, 30))
-        scales(panel, title=f"{name}, t = {TIME:g}", xlabel="time of correcting", ylabel="total variation to q_t")
+        panel.set(xscale="log", yscale="log", ylim=(1e-4, 1), xlim=(0.01, 30))
+        title = f"{name}, $t$ = {TIME:g}"
+        scales(panel, legend=False, title=title, xlabel="time of correcting", ylabel="total variation to $q_t$")
+    legend_below(drawn, axes[0], 4)
     for colour, name in zip(COLOURS, NAMES, strict=False):
-        left = floors(results[name])
-        label = f"{name}, slope {slope(list(LENGTHS[-3:]), left[-3:]):.2f}"
-        axes[4].loglog(LENGTHS, left, ".-", color=colour, linewidth=1, label=label)
-        for number, style in ((FEW, ".:"), (SOME, ".-")):
-            errors = [results[name]["leaps"][f"{tau:g}"][NUMBERS.index(number)] for tau in LENGTHS]
-            axes[5].loglog(LENGTHS, errors, style, color=colour, linewidth=1, label=name if number == SOME else None)
-    scales(axes[4], title=f"after {NUMBERS[-1]} correctors", xlabel="step of the corrector", ylabel="total variation")
-    scales(
-        axes[5],
-        title=f"after {FEW} (dotted) and {SOME} correctors",
-        xlabel="step of the corrector",
-        ylabel="total variation",
-    )
+        found = results[name]
+        axes[4].loglog(LENGTHS, floors(found), ".-", color=colour, linewidth=1, label=f"{name}, {order(found):.2f}")
+        for count, style in ((FEW, ".:"), (SOME, ".-")):
+            label = name if count == SOME else None
+            axes[5].loglog(LENGTHS, after(found, count), style, color=colour, linewidth=1, label=label)
+    length, error = "step of the corrector", "total variation to $q_t$"
+    scales(axes[4], title=f"the floor and its order: after {NUMBERS[-1]} correctors", xlabel=length, ylabel=error)
+    scales(axes[5], title=f"after {FEW} correctors (dotted) and {SOME} (solid)", xlabel=length, ylabel=error)
     return drawn
 
 
 def text(results: dict[str, Any]) -> str:
-    rows = []
+    keeps, mends = [], []
     for name in NAMES:
         found, kept = results[name], results[name]["stationary"]
-        few, some = (least(found, number) for number in (FEW, SOME))
-        rows.append(
+        both = (or_rounding(kept[each], ".0e") for each in ("flow", "distance"))
+        keeps.append([name, *both, f"{kept['reverse alone']:.2f}", f"{kept['gap']:.2f}"])
+        ends = dict(zip(LENGTHS, floors(found), strict=True))
+        mends.append(
             [
                 name,
-                *(f"{kept[key]:.0e}" for key in ("flow", "distance")),
-                f"{kept['reverse alone']:.2f}",
-                f"{kept['gap']:.2f}",
                 f"{found['spoiled']:.3f}",
-                few,
-                some,
-                *(f"{found['leaps'][f'{tau:g}'][-1]:.1e}" for tau in (LENGTHS[0], LENGTHS[-1])),
-                f"{slope(list(LENGTHS[-3:]), floors(found)[-3:]):.2f}",
+                *("{:.4f} ({:g})".format(*best(found, count)) for count in (FEW, SOME)),
+                *(f"{ends[tau]:.1e}" for tau in (0.1, LENGTHS[-1])),
+                f"{order(found):.2f}",
             ]
         )
-    head = ["noise", "flow of q_t", "TV of the kept law", "flow under Rhat alone", "gap", "spoiled by"]
-    head += [
-        f"after {FEW} (best step)",
-        f"after {SOME} (best step)",
-        f"floor, {LENGTHS[0]:g}",
-        f"floor, {LENGTHS[-1]:g}",
-        "order of the floor",
-    ]
     costs = [
         [
             f"{name}, {n} a step",
@@ -171,18 +167,73 @@ def text(results: dict[str, Any]) -> str:
     ]
     return "\n\n".join(
         [
-            table(head, rows),
-            f"t = {TIME:g}. Flows, |q_t (R + Rhat)| and |q_t Rhat|, are the largest entry over the largest rate; the "
-            "kept law is the null vector of R + Rhat. Total variation to q_t, from a start in q_1; "
-            f"the floor is what {NUMBERS[-1]} correctors leave.",
-            f"Whole runs of {STEPS} tau-leaps from q_1 to q at {END:g} with correctors after every step, their length "
+            "### What it keeps",
+            table(["noise", "flow of $q_t$", "TV of the kept law", r"flow under $\hat R_t$ alone", "gap"], keeps),
+            f"$t$ = {TIME:g}. Flows, $|q_t (R_t + \\hat R_t)|$ and $|q_t \\hat R_t|$, are the largest entry over the "
+            "largest rate; the kept law is the null vector of $R_t + \\hat R_t$, its total variation that to $q_t$. "
+            f'"Rounding" is below 1e-12.',
+            "### How fast it mends",
+            table(
+                [
+                    *("noise", "spoiled by"),
+                    *(f"after {count} (best step)" for count in (FEW, SOME)),
+                    *(f"floor, {tau:g}" for tau in (0.1, LENGTHS[-1])),
+                    "order of the floor",
+                ],
+                mends,
+            ),
+            "The marginal is spoiled by taking $q_1$ for $q_t$; errors are total variations to $q_t$, the floor what "
+            f"{NUMBERS[-1]} correctors leave. The chain itself forgets the wrong start exponentially, in the end at "
+            "the rate of its spectral gap. Leaps of finite length follow it for a while, and end at a floor of their "
+            "own, the distance between $q_t$ and the law that *leaps* keep, which falls with their length. "
+            + passing(results),
+            lengths(results),
+            "### In whole runs",
+            f"Runs of {STEPS} tau-leaps from $q_1$ to $q$ at {END:g} with correctors after every step, their length "
             "a multiple of the step's; and the same evaluations spent on more steps:",
             table(
                 ["total variation at the end", "none", *(f"scale {scale:g}" for scale in SCALES), "more steps instead"],
                 costs,
             ),
+            "Two dependent sites of three data states, their law by `testing.cases.correlated`, which is "
+            "`testing.laws.random_law` with seed 1; the denoiser is exact. The noise (the constant is $c(1)$): "
+            f"{written_out(process(name) for name in NAMES)}. Whole laws are pushed: nothing else is drawn.",
         ]
     )
+
+
+def passing(results: dict[str, Any]) -> str:
+    """Where the way down leads below the floor, by a twentieth of it or more, and where it leads up."""
+    dips, worse = [], []
+    for name in NAMES:
+        way = {tau: results[name]["leaps"][f"{tau:g}"] for tau in LENGTHS}
+        below = {tau: min(each) / each[-1] for tau, each in way.items() if min(each) < min(each[0], 0.95 * each[-1])}
+        if below:
+            words = ", ".join(f"{tau:g}" for tau in below)
+            dips.append(f"under {name} noise leaps of {words} (down to {100 * min(below.values()):.0f} % of it)")
+        up = [f"{tau:g}" for tau, each in way.items() if each[-1] > each[0]]
+        worse += [f"under {name} noise those of {', '.join(up)}"] if up else []
+    found = [f"Some pass below their floor on the way and come back: {'; '.join(dips)}."] if dips else []
+    found += [f"The longest end farther off than they start: {'; '.join(worse)}."] if worse else []
+    return " ".join(found)
+
+
+def lengths(results: dict[str, Any]) -> str:
+    """Which step is best after few correctors and after more."""
+    few, some = ([best(results[name], count)[1] for name in NAMES] for count in (FEW, SOME))
+    longest = max(LENGTHS)
+    found = (
+        f"Of the lengths from {LENGTHS[-1]:g} to {longest:g} the best for {FEW} correctors is {span(few)}, and for "
+        f"{SOME} it is {span(some)}"
+    )
+    if longest in few:
+        found += f"; {longest:g} is the longest that was tried"
+    return f"{found}. So few correctors should be longer than many (lower right): the length is a setting worth trying."
+
+
+def span(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g} to {high:g}"
 
 
 EXPERIMENT = Experiment("corrector", __doc__ or "", compute, text, figure)

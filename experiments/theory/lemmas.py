@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from _bound import Constants, constants, true_rates
-from _experiment import COLOURS, Experiment, orders_of_magnitude, panels, scales, table
+from _experiment import COLOURS, Experiment, or_rounding, orders_of_magnitude, panels, scales, table
 from _lemmas import commuting_errors, leap_step, rate_slope, single_step, supervision
 from _small import NOISES, reversed_chain
 
@@ -59,23 +59,26 @@ def slope_bound(known: Constants) -> float:
 
 
 def figure(results: dict[str, Any]):
-    drawn, axes = panels(2, 3, (12, 7))
-    for colour, name in zip(COLOURS, NOISES, strict=False):
+    drawn, axes = panels(3, 2, (8, 9.5))
+    for number, (colour, name) in enumerate(zip(COLOURS, NOISES, strict=False)):
+        # The bounds of two noises with the same |R| are one line: each has the gaps of the other.
+        dashes, dots = (5 * number, (4, 6)), (2.5 * number, (1, 4))
         rows = [row for row in results["single step"][name] if row["t"] == 0.2]
         tau = [row["tau"] for row in rows]
         axes[0].loglog(tau, [row["truth"] for row in rows], ".-", color=colour, linewidth=1, label=name)
-        axes[0].loglog(tau, [row["lemma"] for row in rows], "--", color=colour, linewidth=1)
-        axes[0].loglog(tau, [row["theorem"] for row in rows], ":", color=colour, linewidth=1)
+        axes[0].loglog(tau, [row["lemma"] for row in rows], linestyle=dashes, color=colour, linewidth=1.2)
+        axes[0].loglog(tau, [row["theorem"] for row in rows], linestyle=dots, color=colour, linewidth=1.5)
         axes[1].loglog(tau, [row["leap"] for row in rows], ".-", color=colour, linewidth=1, label=name)
-        axes[1].loglog(tau, [row["leap bound"] for row in rows], "--", color=colour, linewidth=1)
+        axes[1].loglog(tau, [row["leap bound"] for row in rows], linestyle=dashes, color=colour, linewidth=1.2)
         for row, style in zip(results["slope"][name], (":", "", "-.", "", "-"), strict=True):
             if style:
                 label = name if style == "-" else None
                 axes[2].semilogy(row["times"], row["truth"], style, color=colour, linewidth=1, label=label)
         sites = [row["sites"] for row in results["slope"][name]]
         worst = [max(row["truth"]) for row in results["slope"][name]]
+        bounds = [row["bound"] for row in results["slope"][name]]
         axes[3].semilogy(sites, worst, ".-", color=colour, linewidth=1, label=name)
-        axes[3].semilogy(sites, [row["bound"] for row in results["slope"][name]], "--", color=colour, linewidth=1)
+        axes[3].semilogy(sites, bounds, linestyle=dashes, color=colour, linewidth=1.5)
     rows = results["supervision"]["uniform"]["bounds"]
     for colour, size in zip(COLOURS, SIZES, strict=False):
         some = [row for row in rows if row["size"] == size]
@@ -88,13 +91,19 @@ def figure(results: dict[str, Any]):
     errors = [row["error"] for row in results["commuting"][1:]]
     axes[5].loglog(off, errors, ".-", linewidth=1, color=COLOURS[0], label=f"slope {slope(off, errors):.2f}")
     axes[3].set_xticks(sites)
+    for panel in axes[:2]:
+        panel.set_xticks(tau, [f"{each:g}" for each in tau])
+        panel.minorticks_off()
     tv = "total variation, worst start"
-    scales(axes[0], title="t = 0.2: truth, lemma (- -), theorem's form (..)", xlabel="tau", ylabel=tv)
-    scales(axes[1], title="t = 0.2: a leap beside the chain, bound (- -)", xlabel="tau", ylabel=tv)
-    scales(axes[2], title="max |dRhat/dt|; D = 1 (..), 3 (-.), 5", xlabel="t", ylabel="")
-    scales(axes[3], title="sup over t, and 2 |R|² S D C1² (- -)", xlabel="sites", ylabel="")
-    scales(axes[4], title="uniform: L_DT, by L_ll (- -), -log p (..)", xlabel="K", ylabel="nats")
-    scales(axes[5], title="kernel of two rates in turn", xlabel="|[R1, R2]|", ylabel="TV of exp(int R)")
+    scales(axes[0], title="$t$ = 0.2: truth, lemma (dashed), theorem (dotted)", xlabel=r"$\tau$", ylabel=tv)
+    scales(axes[1], title="$t$ = 0.2: a leap beside the chain, bound (dashed)", xlabel=r"$\tau$", ylabel=tv)
+    rate = r"$\max |d\hat R_t/dt|$"
+    scales(axes[2], title="change of rates; $D$ = 1 (dotted), 3 (dash-dotted), 5", xlabel="$t$", ylabel=rate)
+    scales(axes[3], title="its largest over $t$, and $2 |R|^2 S D C_1^2$ (dashed)", xlabel="sites $D$", ylabel=rate)
+    title = r"uniform: $L_{DT}$, by $L_{ll}$ (dashed), $-\log\,p$ (dotted)"
+    scales(axes[4], title=title, xlabel="$K$", ylabel="nats")
+    label = r"total variation of $\exp \int R_t\,dt$"
+    scales(axes[5], title="kernel of two rates in turn", xlabel="$|[R_1, R_2]|$", ylabel=label)
     return drawn
 
 
@@ -135,7 +144,8 @@ def text(results: dict[str, Any]) -> str:
         if row in shown and row["steps"] in (1, 4, 32)
     ]
     commuting = [
-        [f"{row['share']:g}", f"{row['commutator']:.2e}", f"{row['error']:.1e}"] for row in results["commuting"]
+        [f"{row['share']:g}", or_rounding(row["commutator"], ".2e"), or_rounding(row["error"], ".1e")]
+        for row in results["commuting"]
     ]
     return "\n\n".join(
         [
@@ -144,7 +154,7 @@ def text(results: dict[str, Any]) -> str:
             f"change of the rates in {'all' if below else 'NOT ALL'} {len(slopes)}. The lemma is too large by "
             f"{orders_of_magnitude(row['lemma'] / row['truth'] for row in steps)}, what the theorem makes of it by "
             f"{orders_of_magnitude(row['theorem'] / row['truth'] for row in steps)}, the leap's by "
-            f"{orders_of_magnitude(row['leap bound'] / row['leap'] for row in steps)}, and 2 |R|² S D C1² by "
+            f"{orders_of_magnitude(row['leap bound'] / row['leap'] for row in steps)}, and $2 |R|^2 S D C_1^2$ by "
             f"{orders_of_magnitude(row['bound'] / max(row['truth']) for row in slopes)}.",
             table(
                 [
@@ -157,23 +167,25 @@ def text(results: dict[str, Any]) -> str:
                 ],
                 rows,
             ),
-            f"c(1) = {TOTAL:g}; single steps with two sites, t = {', '.join(f'{t:g}' for t in TIMES)} and tau from "
-            f"{LENGTHS[-1]:g} to {LENGTHS[0]:g}; the change of rates with one to five sites, and its power of D over "
-            "3, 4, 5. Total variation is that of the worst start.",
+            f"$c(1)$ = {TOTAL:g}; single steps with two sites, $t$ = {', '.join(f'{t:g}' for t in TIMES)} and $\\tau$ "
+            f"from {LENGTHS[-1]:g} to {LENGTHS[0]:g}; the change of rates with one to five sites, and its power of $D$ "
+            "over 3, 4, 5. Total variation is that of the worst start. Nothing is drawn. In the figure the bounds of "
+            "uniform and birth/death noise, which have the same $|R|$, are one line with dashes in turn.",
             "### Appendix D",
-            "L_ll less its value at the true posterior, nats, for logits that are off by normal numbers times the "
-            "error (seed 0), t = 0.5; and how far a table of logits fitted to L_ll ends from the true one (largest "
-            "difference of a probability):",
+            "$L_{ll}$ less its value at the true posterior, nats, for logits that are off by normal numbers times the "
+            "error (seed 0), $t$ = 0.5; and how far a table of logits fitted to $L_{ll}$ ends from the true one "
+            "(largest difference of a probability):",
             table(["noise", "fitted, off by", *(f"error {size:g}" for size in SIZES[1:])], minimum),
-            f"-log p of the model that D3PM samples, L_DT, and the bound on L_DT by the sum of the L_ll: in "
-            f"{'all' if ordered else 'NOT ALL'} {len(bounds)} cases in this order. Nats, data's entropy "
+            "$-\\log\\, p$ of the model that D3PM samples, $L_{DT}$, and the bound on $L_{DT}$: the sum of the "
+            "$L_{ll}$ and of the terms that do not depend on the model. "
+            f"In {'all' if ordered else 'NOT ALL'} {len(bounds)} cases they are in this order. Nats, data's entropy "
             f"{bounds[0]['entropy']:.4f}.",
-            table(["", "-log p", "L_DT", "bound by L_ll"], chain),
+            table(["", r"$-\log\, p$", "$L_{DT}$", "sum of $L_{ll}$, with the constants"], chain),
             "### Appendix E",
-            "R_t = R1 until t = 1/2 and R2 after it, 4 states; R1 is birth/death, R2 uniform noise with a share of "
-            "another generator that does not commute. Total variation (worst start) between exp(int R dt) and the "
-            "kernel, the product of both exponentials:",
-            table(["share", r"\|[R1, R2]\|", "error"], commuting),
+            "$R_t = R_1$ until $t = 1/2$ and $R_2$ after it, 4 states; $R_1$ is birth/death, $R_2$ uniform noise with "
+            "a share of another generator that does not commute. Total variation (worst start) between "
+            "$\\exp \\int R_t \\, dt$ and the kernel, the product of both exponentials:",
+            table(["share", r"$\lvert [R_1, R_2] \rvert$", "error"], commuting),
         ]
     )
 

@@ -88,7 +88,7 @@ def compute() -> dict[str, Any]:
 
 
 def figure(results: dict[str, Any]):
-    drawn, (steps, sites, times) = panels(1, 3, (12, 3.6))
+    drawn, (steps, key, sites, times) = panels(2, 2, (8, 6.2))
     for colour, (name, found) in zip(COLOURS, results["delta t"].items(), strict=False):
         steps.fill_between(TIMES, found["least"], found["most"], color=colour, alpha=0.2, linewidth=0)
         steps.semilogy(TIMES, found["mean"], color=colour, linewidth=1, label=name)
@@ -99,12 +99,18 @@ def figure(results: dict[str, Any]):
         sites.semilogy(count, [row["to q at t + delta t"] for row in rows], ".--", color=colour, linewidth=1)
         rows = results["in time"][name]
         when = [row["t"] for row in rows]
-        times.semilogy(when, [row["to q_t"] for row in rows], ".-", color=colour, linewidth=1, label=name)
+        times.semilogy(when, [row["to q_t"] for row in rows], ".-", color=colour, linewidth=1)
         times.semilogy(when, [row["to q at t + delta t"] for row in rows], ".--", color=colour, linewidth=1)
     sites.set_xticks(SITES)
-    scales(steps, title="delta t of the experiments", xlabel="t", ylabel="delta t")
-    scales(sites, title=f"x~ to q_t, and to q at t + delta t (- -); t = {TIME:g}", xlabel="sites", ylabel="TV")
-    scales(times, title="the same, 4 sites", xlabel="t", ylabel="TV")
+    tv = r"total variation of the law of $\tilde x$"
+    scales(steps, legend=False, title="the paper's experiments", xlabel="$t$", ylabel=r"$\delta t$")
+    scales(sites, legend=False, title=f"small spaces, $t$ = {TIME:g}", xlabel="sites $D$", ylabel=tv)
+    scales(times, legend=False, title="small spaces, 4 sites", xlabel="$t$", ylabel=tv)
+    above, below = steps.get_legend_handles_labels(), sites.get_legend_handles_labels()
+    words = {"fontsize": 8, "title_fontsize": 9, "frameon": False, "alignment": "left"}
+    key.add_artist(key.legend(*above, loc="upper left", title="left: experiments", **words))
+    key.legend(*below, loc="lower left", title="below: to $q_t$; dashed: to $q$ at $t + \\delta t$", **words)
+    key.set_axis_off()
     return drawn
 
 
@@ -119,23 +125,44 @@ def text(results: dict[str, Any]) -> str:
         ]
         for name, found in results["delta t"].items()
     ]
+    powers = {
+        name: slope([float(row["sites"]) for row in found[2:]], [row["to q_t"] for row in found[2:]])
+        for name, found in results["distance"].items()
+    }
     apart = [
         [
             name,
             *(f"{row['to q_t']:.4f}" for row in found),
-            f"{slope([float(row['sites']) for row in found[2:]], [row['to q_t'] for row in found[2:]]):.2f}",
+            f"{powers[name]:.2f}",
             f"{found[-1]['to q at t + delta t']:.4f}",
         ]
         for name, found in results["distance"].items()
     ]
+    first, last = ({name: found[at]["to q_t"] for name, found in results["distance"].items()} for at in (0, -1))
+    slowly = [name for name in NOISES if powers[name] > -0.75]
+    quickly = [name for name in NOISES if name not in slowly]
     return "\n\n".join(
         [
-            table(["process", "sites", "t = 0", "t = 0.5", "t = 1", "any x, any t", "the paper"], rows),
-            "delta t in units of T = 1, for the mean exit rate under the stationary law; the range goes through all "
-            "times, and through x with all sites in the slowest or the fastest state.",
-            f"Total variation between q_t and the law of x~ at t = {TIME:g}, c(1) = {TOTAL:g}, three states a site, "
-            "and the power of D with which it falls over D = 3 to 6; in the last column that to q at t + delta t:",
-            table(["noise", *(f"D = {sites}" for sites in SITES), "power", f"t + delta t, D = {SITES[-1]}"], apart),
+            table(["process", "sites", "$t$ = 0", "$t$ = 0.5", "$t$ = 1", "any $x$, any $t$", "the paper"], rows),
+            "$\\delta t$ in units of $T = 1$, for the mean exit rate under the stationary law; the range goes through "
+            "all times, and through $x$ with all sites in the slowest or the fastest state. The times agree with the "
+            "paper's.",
+            f"Total variation between $q_t$ and the law of $\\tilde x$ at $t$ = {TIME:g}, $c(1)$ = {TOTAL:g}, three "
+            "states a site, and the power of $D$ with which it falls over $D$ = 3 to 6; in the last column that to $q$ "
+            f"at $t + \\delta t$, for $D$ = {SITES[-1]}. Laws are sums over all $x$: nothing is drawn.",
+            table(["noise", *(f"$D$ = {sites}" for sites in SITES), "power", "later"], apart),
+            "On small spaces the law of $\\tilde x$ is *not* close to $q_t$. Under "
+            + " and ".join(f"{name} noise (power {powers[name]:.2f})" for name in slowly)
+            + " it comes closer slowly. A jump among $D$ sites moves the law of each by a part of order $1/D$, but the "
+            "total variation of all together adds up $D$ such changes; if these cancel as independent numbers do, "
+            "about $D^{-1/2}$ is left. Under "
+            + " and ".join(
+                f"{name} noise ({powers[name]:.2f}) it falls faster over these $D$, from {first[name]:.2f} with one "
+                f"site to {last[name]:.2f} with {SITES[-1]}"
+                + (", which is still the largest" if last[name] == max(last.values()) else "")
+                for name in quickly
+            )
+            + ".",
         ]
     )
 

@@ -12,7 +12,8 @@ import math
 from typing import Any
 
 import torch
-from _experiment import COLOURS, Experiment, panels, scales, table
+from _experiment import COLOURS, Experiment, folded, legend_below, panels, scales, table
+from _small import written_out
 from convergence import END, SAMPLERS, fits
 from torch import Tensor
 
@@ -40,6 +41,18 @@ DRAWS, REPEATS = 20_000, 200
 STEPPED: list[Sampler] = [*SAMPLERS, WithCorrector(TauLeaping(), steps=1, scale=0.5)]
 RULE = "NextReaction(step)"
 NAMES = [*map(repr, STEPPED), RULE]
+SHORT = dict(
+    zip(
+        NAMES,
+        [
+            *("leaps: add", "leaps: reject", "leaps: last"),
+            *("Ancestral", "look ahead", "Trapezoidal", "Extrapolated", "FirstJump"),
+            *("corrector", "NextReaction"),
+        ],
+        strict=True,
+    )
+)
+COLUMNS = {"absorbing, first state": "first absorbs", "rank one by site": "by site", "absorbing as a matrix": "matrix"}
 DRAWN: list[Sampler] = [FirstHitting(), Uniformization()]
 
 
@@ -105,32 +118,51 @@ def order(found: list[float]) -> float:
 
 
 def figure(results: dict[str, Any]):
-    drawn, axes = panels(2, 5, (16, 7))
+    drawn, axes = panels(3, 3, (8, 8.6))
     palette = dict(zip(NAMES, COLOURS, strict=False))
-    for panel, (title, curves) in zip(axes, results["pushed"].items(), strict=False):
+    for number, (panel, (title, curves)) in enumerate(zip(axes, results["pushed"].items(), strict=True)):
         for name, found in curves.items():
             if not math.isnan(order(found)):
-                panel.loglog(STEPS, found, ".-", color=palette[name], linewidth=1, label=f"{order(found):.2f}")
-        scales(panel, title=title, xlabel="steps", ylabel="total variation")
+                panel.loglog(STEPS, found, ".-", color=palette[name], linewidth=1)
+        panel.set_ylim(8e-6, 1)
+        panel.set_xticks(STEPS, [str(steps) for steps in STEPS])
+        panel.minorticks_off()
+        scales(
+            panel,
+            legend=False,
+            title=title,
+            xlabel="steps" if number >= 6 else "",
+            ylabel="total variation" if number % 3 == 0 else "",
+        )
     for name, colour in palette.items():
-        axes[-1].plot([], [], ".-", color=colour, label=name)
-    axes[-1].legend(fontsize=8, frameon=False, loc="center", title="in the panels: the order")
-    axes[-1].set_axis_off()
+        axes[0].plot([], [], ".-", color=colour, label=SHORT[name])
+    legend_below(drawn, axes[0], 5)
     return drawn
 
 
 def text(results: dict[str, Any]) -> str:
-    rows = []
+    powers, errors = [], []
     for name in NAMES:
-        cells = []
-        for curves in results["pushed"].values():
-            found = curves.get(name)
-            power = order(found) if found else math.nan
-            cells.append("" if found is None else "exact" if math.isnan(power) else f"{power:.2f} ({found[-1]:.0e})")
-        rows.append([f"`{name}`", *cells])
-    exact = [
+        curves = [each.get(name) for each in results["pushed"].values()]
+        exact = [found is not None and math.isnan(order(found)) for found in curves]
+        cells = zip(curves, exact, strict=True)
+        powers.append(
+            [
+                SHORT[name],
+                *("" if found is None else "exact" if known else f"{order(found):.2f}" for found, known in cells),
+            ]
+        )
+        cells = zip(curves, exact, strict=True)
+        errors.append(
+            [
+                SHORT[name],
+                *("" if found is None else "exact" if known else f"{found[-1]:.0e}" for found, known in cells),
+            ]
+        )
+    drawn = [
         [
-            f"`{sampler}`, {name}",
+            type_of(sampler),
+            name,
             f"{found['found']:.4f}",
             f"{found['exact']:.4f} ± {found['deviation']:.4f}",
             f"{(found['found'] - found['exact']) / found['deviation']:+.1f}",
@@ -138,17 +170,30 @@ def text(results: dict[str, Any]) -> str:
         for name, each in results["drawn"].items()
         for sampler, found in each.items()
     ]
+    columns = [COLUMNS.get(name, name) for name in results["pushed"]]
+    names = [[SHORT[name], f"`{name}`", ""] for name in NAMES]
+    for name, process in of_every_kind().items():
+        words = f"{name}: " if name in COLUMNS else ""
+        amount = float(process.schedule.total(1.0))
+        names.append([COLUMNS.get(name, name), words + written_out([process]), f"{amount:.3g}"])
     return "\n\n".join(
         [
-            table([f"order (total variation at {STEPS[-1]} steps)", *results["pushed"]], rows),
-            f"Uniform grids from q_1 to q at {END:g}; data laws by `testing.laws.random_law` with seed 1; slopes over "
-            f"the {FITTED} finest of {STEPS[0]} to {STEPS[-1]} steps, *exact* where the error is rounding. Empty: the "
-            "sampler refuses the process. For `NextReaction` the steps are those of its rule.",
-            f"Exact samplers, {DRAWS:,} draws with seed 0: total variation to q at {END:g}, beside its mean and "
+            table(["order", *columns], powers),
+            folded(f"Total variation at {STEPS[-1]} steps", table(["", *columns], errors)),
+            f"Two dependent sites of four states with the exact denoiser; uniform grids from $q_1$ to $q$ at {END:g}; "
+            "data laws by `testing.laws.random_law` with seed 1; whole laws are pushed, nothing else is drawn. Orders "
+            f"are slopes over the {FITTED} finest of {STEPS[0]} to {STEPS[-1]} steps, *exact* where the error is "
+            "rounding. Empty: the sampler refuses the process. The steps of NextReaction are those of its rule.",
+            folded("What the names stand for, and the amounts of noise", table(["", "", "$c(1)$"], names)),
+            f"Exact samplers, {DRAWS:,} draws with seed 0: total variation to $q$ at {END:g}, beside its mean and "
             f"standard deviation over {REPEATS} sets of as many exact draws, and the difference in these deviations:",
-            table(["sampler, process", "samples", "exact draws", "deviations"], exact),
+            table(["sampler", "process", "samples", "exact draws", "deviations"], drawn),
         ]
     )
+
+
+def type_of(sampler: str) -> str:
+    return sampler.partition("(")[0]
 
 
 EXPERIMENT = Experiment("orders", __doc__ or "", compute, text, figure)

@@ -11,7 +11,8 @@ from typing import Any
 
 import matplotlib
 import torch
-from _experiment import COLOURS, Experiment, panels, picture, scales
+from _experiment import COLOURS, TEXT, Experiment, panels, picture, scales
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from torch import Tensor
 
@@ -125,69 +126,79 @@ def draw_path(found: dict[str, Any]) -> Figure:
     words = {"fontsize": 8, "arrowprops": arrow}
     panel.annotate("jump, drawn from the rates", (times[1], low + 0.6 * (high - low)), (times[1] + 0.3, 2.15), **words)
     panel.annotate("holding time", (times[1] / 2, states[0]), (times[1] / 2 - 0.2, states[0] + 0.5), **words)
-    scales(panel, legend=False, title="A path of a Markov chain in continuous time", xlabel="t", ylabel="state")
+    scales(panel, legend=False, title="A path of a Markov chain in continuous time", xlabel="$t$", ylabel="state")
     return drawn
 
 
 def draw_both_ways(found: dict[str, Any]) -> Figure:
     """The law of x_t on top, a point's way to noise below it, and a point's way back."""
     reverse, law = toy(), tau_pmf()
-    with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(10, 6.4), layout="constrained")
+    with matplotlib.rc_context(STYLE | TEXT):
+        figure = Figure(figsize=(8, 5.8), layout="constrained")
         grid = figure.add_gridspec(3, len(MOMENTS), height_ratios=[1.5, 1, 1])
         brightest = float(law.max()) / 2
         for column, t in enumerate(MOMENTS):
             panel = figure.add_subplot(grid[0, column])
             panel.imshow(marginal(reverse, law, t).T, origin="lower", vmin=0, vmax=brightest)
-            panel.set_title({0.0: "data, q_0", 1.0: "noise, q_1"}.get(t, f"q at t = {t:g}"))
+            panel.set_title({0.0: "data, $q_0$", 1.0: "noise, $q_1$"}.get(t, f"$q_t$, $t$ = {t:g}"))
         for row, name in ((1, "forward"), (2, "reverse")):
             panel = figure.add_subplot(grid[row, :])
             way = torch.tensor(found[name])
             for site, colour in ((0, COLOURS[0]), (1, COLOURS[1])):
                 panel.step(found["times"], way[:, site], where="post", color=colour, linewidth=1, label="xy"[site])
-            rate = "noise: rate R_t, left to right" if row == 1 else "generation: rate Rhat_t, right to left"
-            scales(panel, title=rate, xlabel="t", ylabel="state", ylim=(-1, 32))
+            rate = "noise: rate $R_t$, left to right" if row == 1 else r"generation: rate $\hat R_t$, right to left"
+            scales(panel, title=rate, xlabel="$t$", ylabel="state", ylim=(-1, 32))
     return figure
 
 
 def draw_leap(found: dict[str, Any]) -> Figure:
-    drawn, axes = panels(1, 3, (11, 3.8))
+    """The rates and the jumps in the left half, the two laws one above the other in the right one."""
+    with matplotlib.rc_context(STYLE | TEXT):
+        drawn = Figure(figsize=(8, 5.6), layout="constrained")
+        grid = drawn.add_gridspec(2, 2, width_ratios=[1.5, 1])
+        axes = [drawn.add_subplot(place) for place in (grid[:, 0], grid[0, 1], grid[1, 1])]
+        draw_jumps(axes[0], found)
+        brightest = float(torch.tensor(found["chain"]).max())
+        for panel, name in ((axes[1], "leap"), (axes[2], "chain")):
+            law = torch.tensor(found[name])
+            panel.imshow(law.T, origin="lower", vmin=0, vmax=brightest, cmap="BuPu")
+            for x, y in joint_states(5, 2).tolist():
+                value = float(law[x, y])
+                colour = "white" if value > brightest / 2 else "black"
+                panel.text(x, y, f"{value:.3f}", ha="center", va="center", fontsize=8, color=colour)
+            panel.set_title({"leap": "law after the leap", "chain": "law after the reverse chain"}[name])
+        for panel in axes:
+            edge = 0.6 if panel is axes[0] else 0.5
+            panel.set(xlim=(-edge, 4 + edge), ylim=(-edge, 4 + edge), aspect="equal", xticks=range(5), yticks=range(5))
+            panel.set(xticklabels=[f"S{i}" for i in range(1, 6)], yticklabels=[f"S{i}" for i in range(1, 6)])
+            panel.tick_params(bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=8)
+            panel.set(xlabel="dimension 1", ylabel="dimension 2")
+    return drawn
+
+
+def draw_jumps(panel: Axes, found: dict[str, Any]) -> None:
+    """Arrows as wide as their rates, and where the numbers of jumps lead."""
     rates, numbers, after = torch.tensor(found["rates"]), found["numbers"], found["after"]
-    here = LEAP_FROM
-    largest = float(rates.max())
+    here, largest = LEAP_FROM, float(rates.max())
     for state in range(5):
         for site, end in ((0, (state, here[1])), (1, (here[0], state))):
             rate, number = float(rates[site, state]), numbers[site][state]
             if rate == 0:
                 continue
-            colour = COLOURS[3] if number else "0.6"
+            colour = COLOURS[3] if number else "0.45"
             bend = f"arc3,rad={-0.25 if end < here else 0.25}" if site == 0 else "arc3,rad=0.25"
             arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 0.5 + 3 * rate / largest}
-            axes[0].annotate("", end, here, arrowprops=arrow | {"connectionstyle": bend, "shrinkA": 6, "shrinkB": 6})
-            shift = (0, 0.25) if site == 0 else (-0.35, -0.1)
-            label = f"{rate:.2f}" + (f"\nP = {number}" if number else "")
-            axes[0].text(end[0] + shift[0], end[1] + shift[1], label, ha="center", fontsize=7, color=colour)
+            panel.annotate("", end, here, arrowprops=arrow | {"connectionstyle": bend, "shrinkA": 6, "shrinkB": 6})
+            shift = (0.12 if number else 0, 0.2) if site == 0 else (-0.35, -0.1)
+            label = f"{rate:.2f}" + (f"\n$P$ = {number}" if number else "")
+            side = "left" if site == 0 and number else "center"
+            panel.text(end[0] + shift[0], end[1] + shift[1], label, ha=side, fontsize=8, color=colour)
     corner = (after[0], here[1])
-    axes[0].plot(*zip(here, corner, after, strict=True), ":", color=COLOURS[3], linewidth=1, zorder=0)
-    axes[0].plot(*here, "o", color="black")
-    axes[0].plot(*after, "*", color=COLOURS[3], markersize=12)
-    axes[0].set_title("rates from x_t (dot), and where P takes it (star)")
-    for panel, name in ((axes[1], "leap"), (axes[2], "chain")):
-        table = torch.tensor(found[name])
-        brightest = float(torch.tensor(found["chain"]).max())
-        panel.imshow(table.T, origin="lower", vmin=0, vmax=brightest, cmap="BuPu")
-        for x, y in joint_states(5, 2).tolist():
-            value = float(table[x, y])
-            colour = "white" if value > brightest / 2 else "black"
-            panel.text(x, y, f"{value:.3f}", ha="center", va="center", fontsize=7, color=colour)
-        panel.set_title({"leap": "law after the leap", "chain": "law after the reverse chain"}[name])
-    for panel in axes:
-        panel.set(xlim=(-0.6, 4.6), ylim=(-0.6, 4.6), aspect="equal", xticks=range(5), yticks=range(5))
-        panel.set(xticklabels=[f"S{i}" for i in range(1, 6)], yticklabels=[f"S{i}" for i in range(1, 6)])
-        panel.tick_params(bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=7)
-        panel.set(xlabel="dimension 1", ylabel="dimension 2")
-    axes[0].grid(visible=True, linewidth=0.3)
-    return drawn
+    panel.plot(*zip(here, corner, after, strict=True), ":", color=COLOURS[3], linewidth=1, zorder=0)
+    panel.plot(*here, "o", color="black")
+    panel.plot(*after, "*", color=COLOURS[3], markersize=12)
+    panel.set_title("rates from $x_t$ (dot), and where $P$ takes it (star)")
+    panel.grid(visible=True, linewidth=0.3)
 
 
 def figure(results: dict[str, Any]) -> dict[str, Figure]:
@@ -211,17 +222,17 @@ def text(results: dict[str, Any]) -> str:
             "## There and back",
             picture("The letter tau turning to noise, a path to noise and a path back", "pictures_both_ways"),
             "Above, the law of the points at five times; in the middle, one point on its way to noise, by the forward "
-            "rate R_t; below, one that starts from noise and comes back by the reverse rate Rhat_t, here from the "
-            f"exact denoiser and in {STEPS} tau-leaps to t = 0.01. Each coordinate is a chain of its own on the way "
-            f"there; on the way back each looks at both. Seed {SEED}. It is the paper's Figure 1.",
+            "rate $R_t$; below, one that starts from noise and comes back by the reverse rate $\\hat R_t$, here from "
+            f"the exact denoiser and in {STEPS} tau-leaps to $t$ = 0.01. Each coordinate is a chain of its own on the "
+            f"way there; on the way back each looks at both. Seed {SEED}. It is the paper's Figure 1.",
             "## One leap in two dimensions",
             picture("Rates from one state of a 5 x 5 grid, the jumps drawn, the law after the leap", "pictures_leap"),
-            "x_t is (S4, S1), as in the paper's Figure 2. The rates out of it, written at their ends, hold for the "
-            f"whole leap of length {LEAP_LENGTH:g} from t = {LEAP_TIME:g}; every one gives a Poisson number of jumps, "
-            f"drawn here with seed {found['seed']}, the first for which they are those of the paper's picture: one "
-            "jump to S2 in dimension 1 and two of length one in dimension 2. All are applied at once, and x becomes "
-            f"({after}): no single rate leads there. In the middle the law of where such a leap ends, and beside it "
-            "that of the reverse chain, whose rates change as it goes: total variation "
+            "$x_t$ is (S4, S1), as in the paper's Figure 2. The rates out of it, written at their ends, hold for the "
+            f"whole leap of length {LEAP_LENGTH:g} from $t$ = {LEAP_TIME:g}; every one gives a Poisson number of "
+            f"jumps, drawn here with seed {found['seed']}, the first for which they are those of the paper's picture: "
+            "one jump to S2 in dimension 1 and two of length one in dimension 2. All are applied at once, and $x$ "
+            f"becomes ({after}): no single rate leads there. On the right the law of where such a leap ends, and below "
+            "it that of the reverse chain, whose rates change as it goes: total variation "
             f"{found['distance']:.3f}. So long a leap is for the picture.",
         ]
     )
