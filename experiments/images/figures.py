@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pictures
 import torch
-from evaluate import RESULTS, opened
+from evaluate import RESULTS, opened, pieces_of
 from models import MODELS
 from PIL import Image
 from rows import BUDGETS, KINDS
@@ -122,9 +122,10 @@ def distances(table: dict[str, Any]) -> None:
 
 def per_step(table: dict[str, Any]) -> None:
     """The proportion of sites that jump in a step, and that end outside and are clamped."""
-    row = table["rows"].get(f"tldr-0-{BUDGETS[-1]}")
-    if row is None:
+    found = [row for budget in BUDGETS if (row := table["rows"].get(f"tldr-0-{budget}")) is not None]
+    if not found:
         return
+    row = found[-1]
     with panels("images_steps", 2) as both:
         for axes, number in zip(both, ("jumped", "clamped"), strict=True):
             axes.plot(row["times"], row[number], color=COLOURS[0], linewidth=1.2)

@@ -31,8 +31,8 @@ FIGURES = {
     "images_sampling.gif": f"{FILMED} samples from noise to data, and the denoiser's guess beside them.",
     "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right).",
     "images_training.png": "bits/dim of validation images while training.",
-    "images_steps.png": f"Tau-leaping with {BUDGETS[-1]} evaluations: the proportion of sites that jump in a step, and "
-    "that end outside of 0..255 and are clamped.",
+    "images_steps.png": "Tau-leaping with the most evaluations of the table: the proportion of sites that jump in a "
+    "step, and that end outside of 0..255 and are clamped.",
     "images_progress.png": "Some sites of one sample on their way.",
     "images_correctors.png": f"Two samples brought down to t = {HELD_AT:g}, then {HELD_STEPS} correctors of length "
     f"{HELD_LENGTH:g} with the time held, a picture every {HELD_EVERY}; below each state the denoiser's guess.",
