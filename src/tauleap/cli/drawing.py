@@ -26,6 +26,7 @@ from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
 from tauleap.data.array_file import smallest
+from tauleap.data.form import RowFiles
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, WithCorrector
 from tauleap.training.lock import locked
@@ -110,7 +111,7 @@ def draw_to(
             for first in track(undone, "sampling", console=shown, transient=True):
                 if not _part(parts, first).exists():  # nor made by a shard of another cut
                     x = _make(parts, first, model, sampler, request)
-                    if _row_by_row(form, request):
+                    if isinstance(form, RowFiles) and request.format is None:
                         form.write_rows(x, out, first=first)
     if missing := _missing(parts, request):
         # None is missing if another shard has written the files since, and removed the parts.
@@ -158,16 +159,12 @@ def _missing(parts: Path, request: Request) -> int:
     return sum(_part(parts, first).name not in there for first in request.places)
 
 
-def _row_by_row(form: Form, request: Request) -> bool:
-    return form.file_a_row and request.format is None
-
-
 def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
     """The files of all parts, in the data's own form or as one array."""
     if request.format == "npy":
         return [_write_array(out / "samples.npy", parts, request, form.shape)]
     files = []
-    if _row_by_row(form, request):
+    if isinstance(form, RowFiles) and request.format is None:
         held: list[Tensor] = []
         for first in request.places:
             x = _load(parts, first)

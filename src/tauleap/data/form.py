@@ -64,21 +64,6 @@ class Form(ABC):
             first: the number of the first row, for what is numbered.
         """
 
-    @property
-    def file_a_row(self) -> bool:
-        """Whether each row has files of its own, by :meth:`write_rows`, so that it is written as soon as it is made."""
-        return False
-
-    def write_rows(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
-    ) -> list[Path]:
-        """That part of :meth:`write` which gives each row its own files; unless ``anew``, those that are there stay."""
-        raise NotImplementedError(f"the files of {self.kind} hold many rows")
-
-    def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
-        """What :meth:`write` adds to the files of the rows for the first of them together: nothing, or a picture."""
-        return []
-
     @abstractmethod
     def show(self, x: Tensor, n: int) -> str:
         """The first ``n`` rows as text for a terminal."""
@@ -94,6 +79,23 @@ class Form(ABC):
         if tuple(x.shape[1:]) != self.shape:
             raise ValueError(f"x must have shape (n, *{self.shape}), got {tuple(x.shape)}")
         return x.detach().cpu().long()
+
+
+class RowFiles(Form):
+    """A form in which each row has files of its own, so that they can be written as soon as the row is made."""
+
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+        return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
+
+    @abstractmethod
+    def write_rows(
+        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
+    ) -> list[Path]:
+        """The files of each row; unless ``anew``, those that are there stay."""
+
+    def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
+        """What there is of the first rows together: nothing, or a picture."""
+        return []
 
 
 @dataclass(frozen=True)

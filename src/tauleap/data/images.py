@@ -20,7 +20,7 @@ from tauleap._picture import on_white, upright
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
-from tauleap.data.form import Form, Opened
+from tauleap.data.form import Opened, RowFiles
 from tauleap.data.labelled import pictures_in
 from tauleap.data.packed import packed_pictures
 from tauleap.data.skipped import Skipped
@@ -40,7 +40,7 @@ _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HS
 
 
 @dataclass(frozen=True)
-class ImageForm(Form):
+class ImageForm(RowFiles):
     """``channels`` is 1 for grey and 3 for red, green and blue."""
 
     kind: ClassVar[str] = "images"
@@ -97,17 +97,10 @@ class ImageForm(Form):
             x[place][missing[place]] = 0
         return Dataset(x, 256, missing=missing if bool(missing.any()) else None), []
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
-        """A grid of the first 64, and each picture in a file of its own."""
-        return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
-
-    @property
-    def file_a_row(self) -> bool:
-        return True
-
     def write_rows(
         self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
     ) -> list[Path]:
+        """Each picture in a file of its own."""
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x).to(torch.uint8)
         files = [folder / f"{stem}-{number:06d}.png" for number in range(first, first + len(pixels))]
@@ -117,6 +110,7 @@ class ImageForm(Form):
         return files
 
     def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
+        """A grid of the first 64."""
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x[:_GRID]).to(torch.uint8)
         return [_save(_grid(pixels), folder / f"{stem}.png")] if len(pixels) else []

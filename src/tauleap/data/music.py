@@ -19,7 +19,7 @@ from tauleap import _check, _files
 from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
-from tauleap.data.form import Form, Opened
+from tauleap.data.form import Opened, RowFiles
 from tauleap.data.melody import NUM_STATES, STEPS_A_BAR, STEPS_A_QUARTER, decode, encode, spell
 from tauleap.data.midi import MidiFile, read_midi, write_midi
 from tauleap.data.pianoroll import read_pianoroll
@@ -38,7 +38,7 @@ _LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True)
-class MusicForm(Form):
+class MusicForm(RowFiles):
     """Melodies of ``steps`` sixteenths.
 
     With ``order`` the states are scrambled, as the paper does to take away the order of pitches: ``order[state]`` is
@@ -111,17 +111,10 @@ class MusicForm(Form):
         data = Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
         return data, [*told.lines(), *left_out]
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
-        """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
-        return self.write_rows(x, folder, stem=stem, first=first)
-
-    @property
-    def file_a_row(self) -> bool:
-        return True
-
     def write_rows(
         self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
     ) -> list[Path]:
+        """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
         folder.mkdir(parents=True, exist_ok=True)
         files = []
         for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):
