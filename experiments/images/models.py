@@ -12,8 +12,8 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
     absorbing_noise,
+    all_times_alike,
     discrete_time,
-    even_in_log_time,
     gaussian_noise,
     mnist,
     small_denoiser,
@@ -37,7 +37,7 @@ class Entry:
 
 
 MODELS = {
-    "gaussian": Entry("Gaussian noise, complete bound", gaussian_noise, small_denoiser, even_in_log_time()),
+    "gaussian": Entry("Gaussian noise, complete bound", gaussian_noise, small_denoiser, all_times_alike()),
     "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS)),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
 }

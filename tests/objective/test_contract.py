@@ -8,6 +8,7 @@ from tauleap.objective import (
     DiscreteTimeElbo,
     Objective,
     PaperElbo,
+    Subsampled,
     UniformTimes,
     WeightedTimes,
 )
@@ -27,6 +28,7 @@ OBJECTIVES = {
     "DiscreteTimeElbo(5)": DiscreteTimeElbo(5),
     "PaperElbo(passes=1) + 0.001 * CrossEntropy()": PaperElbo(passes=1) + 0.001 * CrossEntropy(),
     "DiscreteTimeElbo(5) + 0.001 * CrossEntropy()": DiscreteTimeElbo(5) + 0.001 * CrossEntropy(),
+    "Subsampled(CompleteElbo(), sites=0.75, share=2)": Subsampled(CompleteElbo(), sites=0.75, share=2),
 }
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -31,6 +33,11 @@ class Posterior:
         """Whether states that data cannot have are known to be out; the reverse process then need not look again."""
 
     @property
+    def shape(self) -> torch.Size:
+        """(batch, *shape, S), that of the logits."""
+        return self.logits.shape
+
+    @property
     def probs(self) -> PerState:
         """p(x0 | x_t)."""
         return self.logits.softmax(-1)
@@ -52,6 +59,12 @@ class Posterior:
     def sample(self, *, generator: torch.Generator | None = None) -> States:
         """A draw of every site on its own."""
         return _draw.categorical(self.probs, generator)
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Posterior:
+        """The laws of some of the sites, or of all in another order: ``change`` takes (batch, *shape, n), any n."""
+        out = Posterior(change(self.logits))
+        out.over_data_states = self.over_data_states
+        return out
 
     def restricted(self, allowed: Tensor, *, over_data_states: bool = False) -> Posterior:
         """The same law given that the state is one of ``allowed``, a bool tensor that broadcasts to the logits."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -46,7 +48,29 @@ class TruncatedLogistic(Denoiser):
             )
         offset, log_scale = (out.float() if out.dtype in (torch.float16, torch.bfloat16) else out).unbind(-1)
         scaled = x_t.to(offset.dtype) * (2 / (self.num_states - 1)) - 1
-        return Posterior(truncated_logistic_logits(torch.tanh(scaled + offset), log_scale - 2, self.num_states))
+        return LogisticPosterior(torch.tanh(scaled + offset), log_scale - 2, self.num_states)
+
+
+class LogisticPosterior(Posterior):
+    """Two numbers a site until the logits are asked for, so that sites that nobody looks at have none."""
+
+    def __init__(self, mean: PerSite, log_scale: PerSite, num_states: int) -> None:
+        self.mean, self.log_scale, self.num_states = mean, log_scale, num_states
+        self.over_data_states = False
+
+    @cached_property
+    def logits(self) -> PerState:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return truncated_logistic_logits(self.mean, self.log_scale, self.num_states)
+
+    @property
+    def shape(self) -> torch.Size:
+        return torch.Size((*self.mean.shape, self.num_states))
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticPosterior:
+        mean, log_scale = change(torch.stack((self.mean, self.log_scale), -1)).unbind(-1)
+        out = LogisticPosterior(mean, log_scale, self.num_states)
+        out.over_data_states = self.over_data_states
+        return out
 
 
 def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int) -> PerState:

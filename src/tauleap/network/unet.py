@@ -43,6 +43,8 @@ class UNet(Network):
         masked: the last of the states is no intensity but the mask of absorbing noise: it enters as 0, in the middle of
             the intensities, and another channel for each colour says where it is.
         output_kernel: side of the last convolution, odd: 1 where there are many ``outputs``, which are then cheap.
+        patch: side of the squares of pixels that enter together, as channels of one pixel, and leave together: the
+            first level then has a side of H / ``patch``, where a convolution costs less and sees further.
         pad: fill sides up to a multiple of 2^(levels - 1), and cut them off again.
         channels_last: takes (B, H, W, C) in the place of (B, C, H, W).
     """
@@ -61,11 +63,12 @@ class UNet(Network):
         mark_observed: bool = False,
         masked: bool = False,
         output_kernel: int = 3,
+        patch: int = 1,
         pad: bool = False,
         channels_last: bool = False,
     ) -> None:
         _check.integer("num_states", num_states, least=3 if masked else 2)
-        check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs)
+        check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs, patch=patch)
         if width % 4:
             raise ValueError(f"width must be a multiple of 4, for the group norm, got {width}")
         if _check.integer("output_kernel", output_kernel, least=1) % 2 == 0:
@@ -87,12 +90,14 @@ class UNet(Network):
             mark_observed=mark_observed,
             masked=masked,
             output_kernel=output_kernel,
+            patch=patch,
             pad=pad,
             channels_last=channels_last,
         )
         self.num_states = num_states
         self.image_channels = image_channels
-        self.divisor = 2 ** (len(multipliers) - 1)
+        self.patch = patch
+        self.divisor = patch * 2 ** (len(multipliers) - 1)
         self.depth = depth
         self.outputs = outputs
         self.mark_observed = mark_observed
@@ -102,7 +107,8 @@ class UNet(Network):
 
         time_width = 4 * width
         self.time = TimeEmbedding(width, time_width, time_width, nn.SiLU())
-        self.input = nn.Conv2d(image_channels * (1 + mark_observed + masked), width, 3, padding=1)
+        pixels = image_channels * patch**2
+        self.input = nn.Conv2d(pixels * (1 + mark_observed + masked), width, 3, padding=1)
         channels, skips = width, [width]
 
         def stage(in_channels: int, level: int, attention: bool) -> Stage:
@@ -126,7 +132,7 @@ class UNet(Network):
             for _ in range(depth + 1):
                 self.up.append(stage(channels + skips.pop(), level, level in attention_levels))
         self.norm = group_norm(channels)
-        self.output = nn.Conv2d(channels, outputs * image_channels, output_kernel, padding=output_kernel // 2)
+        self.output = nn.Conv2d(channels, outputs * pixels, output_kernel, padding=output_kernel // 2)
 
     def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
         """int64 (B, C, H, W) -> (B, C, H, W, 2): a mean offset and a log scale (or as many ``outputs``)."""
@@ -148,12 +154,15 @@ class UNet(Network):
         below, right = -height % self.divisor, -width % self.divisor
         if (below or right) and not self.pad:
             raise ValueError(
-                f"height and width must be multiples of {self.divisor}, as each level but the first halves them, "
+                f"height and width must be multiples of {self.divisor}, as each level but the first halves them"
+                f"{'' if self.patch == 1 else f' and the first has one pixel for {self.patch} x {self.patch}'}, "
                 f"got {height} x {width}: give UNet fewer multipliers, or pad=True"
             )
         h = self._encode(x, observed)
         if below or right:
             h = F.pad(h, (0, right, 0, below))
+        if self.patch > 1:
+            h = F.pixel_unshuffle(h, self.patch)
         embedding = F.silu(self.time(t))
         h = _laid_out(self.input(h))
         skips = [h]
@@ -171,21 +180,26 @@ class UNet(Network):
             if level > 0 and position == 0:
                 h = self.upsample[level - 1](h)
             h = stage(torch.cat((h, skips.pop()), dim=1), embedding)
-        h = self.output(F.silu(self.norm(h)))[..., :height, :width]
-        return h.unflatten(1, (self.outputs, self.image_channels)).movedim(1, -1)
+        h = self.output(F.silu(self.norm(h)))
+        if self.patch == 1:
+            return h[..., :height, :width].unflatten(1, (self.outputs, self.image_channels)).movedim(1, -1)
+        h = h.unflatten(1, (self.outputs, self.image_channels, self.patch, self.patch))
+        h = h.permute(0, 2, 5, 3, 6, 4, 1)  # (B, C, H / patch, patch, W / patch, patch, outputs)
+        return h.flatten(4, 5).flatten(2, 3)[:, :, :height, :width]
 
     @torch.no_grad()
     def begin_smooth(self) -> UNet:
         """Lets logits of ordered states begin alike at neighbouring states; returns the network.
 
-        The last layer's weights become cosines of the state, the features shared out among the colours, so that a bump
-        in the logits needs a few features and not all weights of a state. It learns the same, sooner.
+        The last layer's weights become cosines of the state, the features shared out among the colours (and the pixels
+        of a patch), so that a bump in the logits needs a few features and not all weights of a state. It learns the
+        same, sooner.
         """
         weight = self.output.weight
-        features = torch.arange(weight.shape[1], device=weight.device)
+        features, pixels = torch.arange(weight.shape[1], device=weight.device), len(weight) // self.outputs
         place = (torch.arange(self.outputs, device=weight.device) + 0.5) / self.outputs
-        waves = torch.cos(pi * place[:, None] * (features // self.image_channels + 1))
-        turn = features % self.image_channels == torch.arange(self.image_channels, device=weight.device)[:, None]
+        waves = torch.cos(pi * place[:, None] * (features // pixels + 1))
+        turn = features % pixels == torch.arange(pixels, device=weight.device)[:, None]
         nn.init.normal_(weight, std=0.02)
         centre = weight.shape[-1] // 2
         weight[..., centre, centre] += 0.5 * (waves[:, None] * turn).flatten(0, 1)

@@ -20,7 +20,16 @@ from tauleap.objective.draw import Draw
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.paper import PaperElbo
 from tauleap.objective.prior import prior_divergence
-from tauleap.objective.times import GridTimes, LogUniformTimes, Times, UniformTimes, WeightedTimes, fitted_times
+from tauleap.objective.subsampled import Subsampled
+from tauleap.objective.times import (
+    GridTimes,
+    LogUniformTimes,
+    TiltedTimes,
+    Times,
+    UniformTimes,
+    WeightedTimes,
+    fitted_times,
+)
 
 __all__ = [
     "CompleteElbo",
@@ -32,6 +41,8 @@ __all__ = [
     "Loss",
     "Objective",
     "PaperElbo",
+    "Subsampled",
+    "TiltedTimes",
     "Times",
     "UniformTimes",
     "WeightedTimes",

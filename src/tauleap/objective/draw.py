@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from math import gcd
 from typing import Literal
 
 import torch
@@ -32,6 +33,7 @@ class Draw:
     Sites are *scored* unless they are observed or missing: only these have a loss. Observed sites hold their values
     with no noise, and missing ones a draw from the prior. The network is asked once, about all ``passes`` together.
     ``rows`` says whether the condition has a row for each sample; if absent, it has one if it is as long as the batch.
+    ``share`` samples in a row have one time together, or as many as divide the batch.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Draw:
         missing: Tensor | None = None,
         condition: Tensor | None = None,
         rows: bool | None = None,
+        share: int = 1,
         generator: torch.Generator | None = None,
     ) -> None:
         check_kinds(observed, condition, generator)
@@ -56,22 +59,32 @@ class Draw:
         self.x0 = self._clean(x0)
         self.scored = self._scored()
         self.given = t is not None
+        self.share = gcd(share, len(x0)) if t is None else 1
         if t is None:
-            self.t, self.weight = times.draw(x0.shape[0], device=_exact_device(x0), generator=generator)
+            drawn = times.draw(len(x0) // self.share, device=_exact_device(x0), generator=generator)
+            self.t, self.weight = (each.repeat_interleave(self.share) for each in drawn)
         else:
             self.t = _check.time(t, len(x0))
             self.weight = torch.ones_like(self.t)
         self._reversals: dict[Pass, Reversal] = {}
+        self.parts: dict[float, Draw] = {}
+        """Draws of some of the sites of this one, by their share of all sites."""
+
+    @property
+    def distinct(self) -> Tensor:
+        """The times, each once: as many as samples, or one for every ``share`` of them."""
+        return self.t if self.share == 1 else self.t[:: self.share]
 
     @cached_property
     def _kernel(self) -> Kernel:
-        """From 0 to t."""
-        return self.reverse.process.kernel(self.t)
+        """From 0 to t, one for each of the times."""
+        return self.reverse.process.kernel(self.distinct)
 
     @cached_property
     def noised(self) -> States:
         """x ~ q_t|0(. | x0)."""
-        return self._with_known(self._kernel.sample(self.x0, self.generator))
+        x0 = self.x0 if self.share == 1 else self.x0.reshape(len(self.x0) // self.share, -1)
+        return self._with_known(self._kernel.sample(x0, self.generator).reshape(self.x0.shape))
 
     @cached_property
     def earliest(self) -> States:
@@ -119,7 +132,7 @@ class Draw:
     def reversal(self, which: Pass) -> Reversal:
         """The arithmetic of the reverse rates at the states and times of that pass."""
         if which not in self._reversals:
-            kernel = None if which == "earliest" else self._kernel
+            kernel = None if which == "earliest" or self.share > 1 else self._kernel
             self._reversals[which] = self.reverse.at(self.x(which), self.time(which), kernel=kernel)
         return self._reversals[which]
 
@@ -140,6 +153,10 @@ class Draw:
         """``values`` at the drawn times, weighted so that their mean is the mean over the times, times ``factor``."""
         weight = self.weight if factor == 1 else factor * self.weight
         return values * weight.to(values.dtype).to(values.device)
+
+    def per_sample(self, values: Tensor) -> Tensor:
+        """What there is one of for each time, for each sample."""
+        return values
 
     def again(self, t: float) -> Draw:
         """The same data at another time, with noise of its own."""

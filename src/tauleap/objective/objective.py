@@ -59,6 +59,8 @@ class Objective(ABC):
     needs: frozenset[Pass] = frozenset({"noised"})
     times: Times | None = None
     integrates: bool = False
+    share: int = 1
+    """How many samples of a batch have one time together."""
 
     @abstractmethod
     def evaluate(self, draw: Draw) -> Loss:
@@ -103,6 +105,7 @@ class Objective(ABC):
             observed=observed,
             missing=missing,
             condition=condition,
+            share=self.share,
             generator=generator,
         )
         return self.evaluate(draw)
@@ -134,6 +137,7 @@ class Sum(Objective):
 
     def __init__(self, parts: list[tuple[float, Objective]]) -> None:
         self.parts = parts
+        self.share = _common_share([part.share for _, part in parts])
         self.times = _common_times([part.times for _, part in parts])
         self.integrates = any(part.integrates for _, part in parts)
         for _, part in parts:
@@ -163,6 +167,13 @@ def _common_times(times: list[Times | None]) -> Times | None:
             "give all of them the same times=, or leave it out in all but one"
         )
     return asked[0] if asked else None
+
+
+def _common_share(shares: list[int]) -> int:
+    asked = {share for share in shares if share > 1}
+    if len(asked) > 1:
+        raise ValueError(f"objectives that are added share their times among as many samples, but not {sorted(asked)}")
+    return asked.pop() if asked else 1
 
 
 def check_times(times: object, *, integral: Objective | None = None) -> Times | None:

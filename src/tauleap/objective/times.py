@@ -1,9 +1,9 @@
 """At which times a loss looks: U(eps, 1), spread evenly over the batch, or any other law with the weights that undo it.
 
-Every law of times gives ``(t, weight)`` such that ``mean(weight * f(t))`` is an unbiased estimate of the mean of f over
-U(eps, 1), or over the grid. Over a batch of n the times are *stratified*: one in each of n parts of equal probability,
-dealt out to the samples at random, so that each sample's own time still has the whole law while the batch as a whole
-covers [eps, 1].
+Every law of times but ``TiltedTimes`` gives ``(t, weight)`` such that ``mean(weight * f(t))`` is an unbiased estimate
+of the mean of f over U(eps, 1), or over the grid. Over a batch of n the times are *stratified*: one in each of n parts
+of equal probability, dealt out to the samples at random, so that each sample's own time still has the whole law while
+the batch as a whole covers [eps, 1].
 """
 
 from __future__ import annotations
@@ -88,6 +88,31 @@ class LogUniformTimes(Times):
 
     def __repr__(self) -> str:
         return f"LogUniformTimes({self.eps:g}{'' if self.stratified else ', stratified=False'})"
+
+
+class TiltedTimes(Times):
+    """U(eps, 1), where a loss at time t counts in proportion to t^``power``: for what is drawn, not for a bound.
+
+    Alone among these laws its weights undo nothing. The mean of a loss over it is another loss, with the same minimum,
+    as the truth is best at every time, and with other priorities on the way there. A bound grows like 1 / t or faster
+    towards the data, and so does the noise of its gradient, while what a picture shows is settled at late times: with
+    ``power=1.5`` all times have about the same say in the gradient. The weights have mean 1.
+
+    >>> TiltedTimes(0.01, power=1.0).at(torch.tensor([0.0, 0.5], dtype=torch.float64))
+    (tensor([0.0100, 0.5050], dtype=torch.float64), tensor([0.0198, 1.0000], dtype=torch.float64))
+    """
+
+    def __init__(self, eps: float = 0.01, *, power: float, stratified: bool = True) -> None:
+        super().__init__(eps, stratified)
+        self.power = _check.positive("power", power)
+
+    def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
+        t = self.eps + (1 - self.eps) * places
+        mean = (1 - self.eps ** (self.power + 1)) / ((self.power + 1) * (1 - self.eps))
+        return t, t**self.power / mean
+
+    def __repr__(self) -> str:
+        return f"TiltedTimes({self.eps:g}, power={self.power:g}{'' if self.stratified else ', stratified=False'})"
 
 
 class WeightedTimes(Times):

@@ -327,10 +327,10 @@ class ReverseProcess(nn.Module):
             posterior = self.denoiser(x, t, observed=observed, condition=condition)
         if not isinstance(posterior, Posterior):
             raise TypeError(f"{source} must be a Posterior, got {type(posterior).__name__}: write Posterior(logits)")
-        if posterior.logits.shape != (*x.shape, self.process.num_states):
+        if posterior.shape != (*x.shape, self.process.num_states):
             raise ValueError(
                 f"{source} must have logits of shape (*x.shape, num_states) = {(*x.shape, self.process.num_states)}, "
-                f"got {tuple(posterior.logits.shape)}"
+                f"got {tuple(posterior.shape)}"
             )
         if self.process.all_states_are_data or posterior.over_data_states:
             return posterior

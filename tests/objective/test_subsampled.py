@@ -1,0 +1,145 @@
+"""An objective on a part of the sites, at shared times: the same mean, and the same number if nothing is left out."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from tauleap import ReverseProcess
+from tauleap.denoise import Posterior
+from tauleap.denoise.truncated_logistic import LogisticPosterior
+from tauleap.noise import BirthDeath, Constant, RankOne, Uniform
+from tauleap.objective import (
+    CompleteElbo,
+    CrossEntropy,
+    DiscreteTimeElbo,
+    Draw,
+    LogUniformTimes,
+    Objective,
+    PaperElbo,
+    Subsampled,
+)
+from tauleap.objective.subsampled import _Part
+from tauleap.testing.paths import TableDenoiser
+
+OBJECTIVES = (
+    CompleteElbo(),
+    CompleteElbo(reconstruction=True, times=LogUniformTimes(0.05)),
+    DiscreteTimeElbo(5) + 0.1 * CrossEntropy("mean"),
+)
+PROCESSES = (Uniform(3, Constant(0.8)), BirthDeath(3, Constant(2.0)))
+
+
+def reverse(process) -> ReverseProcess:
+    return ReverseProcess(process, TableDenoiser.random(process.num_states, 4, dtype=torch.float64))
+
+
+def data(batch: int) -> Tensor:
+    return torch.randint(3, (batch, 2, 2), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES, ids=repr)
+@pytest.mark.parametrize("process", PROCESSES, ids=lambda process: type(process).__name__)
+class TestMean:
+    def test_all_sites_and_a_time_each_is_the_objective_itself(self, objective: Objective, process) -> None:
+        both = [
+            each(reverse(process), data(6), generator=torch.Generator().manual_seed(1)).value
+            for each in (objective, Subsampled(objective))
+        ]
+        assert_close(*both, rtol=1e-12, atol=1e-12)
+
+    def test_the_mean_over_all_parts_is_the_whole(self, objective: Objective, process, monkeypatch) -> None:
+        """The parts of half of four sites are six; the noise is the same in all of them."""
+        orders = [torch.tensor(order) for order in ([0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3])]
+        whole = Draw(
+            reverse(process),
+            data(6),
+            objective.times or CompleteElbo().times or LogUniformTimes(0.01),
+            objective.needs or frozenset({"noised"}),
+            share=3,
+            generator=torch.Generator().manual_seed(1),
+        )
+        _ = whole.noised, whole.earliest
+        values = []
+        for order in orders:
+            monkeypatch.setattr("tauleap.objective.subsampled._some", lambda *_, order=order: order)
+            values.append(objective.evaluate(_Part(whole, 0.5)).value)
+        expected = objective.evaluate(whole).value
+        assert_close(torch.stack(values).mean(0), expected, rtol=1e-12, atol=1e-12)
+        assert all((value - expected).abs().max() > 1e-3 for value in values)
+
+    def test_the_mean_over_draws_is_that_of_the_objective(self, objective: Objective, process) -> None:
+        """Means over 500 batches of 40, 4.5 standard errors apart at most: a chance of 7e-6 a case."""
+        rows, batches = data(1).expand(40, 2, 2).contiguous(), []
+        for number, each in enumerate((objective, Subsampled(objective, sites=0.5, share=4))):
+            generator = torch.Generator().manual_seed(number)
+            batches.append(torch.stack([each(reverse(process), rows, generator=generator).mean() for _ in range(500)]))
+        whole, part = (means.detach() for means in batches)
+        assert (whole.mean() - part.mean()).abs() < 4.5 * ((whole.var() + part.var()) / 500).sqrt()
+
+
+def test_shared_times_are_shared() -> None:
+    seen = []
+
+    class Watching(TableDenoiser):
+        def forward(self, x_t, t, *, observed=None, condition=None) -> Posterior:
+            seen.append(t)
+            return super().forward(x_t, t, observed=observed, condition=condition)
+
+    process = PROCESSES[0]
+    table = TableDenoiser.random(3, 4, dtype=torch.float64).table.detach()
+    for batch, share, distinct in ((8, 4, 2), (6, 4, 3), (7, 4, 7)):
+        Subsampled(CompleteElbo(), share=share)(ReverseProcess(process, Watching(table)), data(batch))
+        assert len(set(seen.pop().tolist())) == distinct
+
+
+def test_added_objectives_look_at_the_same_sites() -> None:
+    both = Subsampled(CompleteElbo(), sites=0.5, share=2) + Subsampled(CrossEntropy(), sites=0.5, share=2)
+    one = Subsampled(CompleteElbo() + CrossEntropy(), sites=0.5, share=2)
+    values = [
+        each(reverse(PROCESSES[1]), data(6), generator=torch.Generator().manual_seed(2)).value for each in (both, one)
+    ]
+    assert_close(*values, rtol=1e-12, atol=1e-12)
+
+
+def test_an_objective_that_is_whole_may_be_added() -> None:
+    mixed = Subsampled(CompleteElbo(), share=2) + CrossEntropy()
+    one = Subsampled(CompleteElbo() + CrossEntropy(), share=2)
+    for process in PROCESSES:
+        values = [
+            each(reverse(process), data(6), generator=torch.Generator().manual_seed(2)).value for each in (mixed, one)
+        ]
+        assert_close(*values, rtol=1e-12, atol=1e-12)
+
+
+def test_a_logistic_has_logits_only_where_they_are_looked_at() -> None:
+    mean, log_scale = torch.linspace(-1.2, 1.2, 8).view(2, 4), torch.linspace(-5, 0, 8).view(2, 4)
+    posterior = LogisticPosterior(mean, log_scale, 7)
+    some = posterior.rearranged(lambda values: values[:, [2, 0]])
+    assert posterior.shape == (2, 4, 7)
+    assert "logits" not in vars(posterior)
+    assert torch.equal(some.logits, posterior.logits[:, [2, 0]])
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: Subsampled(PaperElbo(passes=1)), "take CompleteElbo"),
+        (lambda: Subsampled(CompleteElbo(), sites=1.5), "a share of the sites"),
+        (lambda: Subsampled(CompleteElbo(), sites=0.0), "sites"),
+        (lambda: Subsampled(CompleteElbo(), share=0), "share"),
+        (
+            lambda: Subsampled(CompleteElbo(), share=2) + Subsampled(CrossEntropy(), share=3),
+            r"as many samples, but not \[2, 3\]",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(make, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_sites_with_laws_of_their_own_are_refused() -> None:
+    laws = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]).repeat(2, 1).view(2, 2, 3)
+    with pytest.raises(ValueError, match="laws of their own"):
+        Subsampled(CompleteElbo())(reverse(RankOne(laws, Constant(2.0))), data(4))
