@@ -137,12 +137,16 @@ class Sum(Objective):
 
     def __init__(self, parts: list[tuple[float, Objective]]) -> None:
         self.parts = parts
-        self.share = _common_share([part.share for _, part in parts])
+        _common_share([part.share for _, part in parts])
         self.times = _common_times([part.times for _, part in parts])
         self.integrates = any(part.integrates for _, part in parts)
         for _, part in parts:
             if part.integrates:
                 check_times(self.times, integral=part)
+
+    @property
+    def share(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _common_share([part.share for _, part in self.parts])
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -45,9 +45,12 @@ class Subsampled(Objective):
         if self.sites > 1:
             raise ValueError(f"sites must be a share of the sites in (0, 1], got {sites!r}")
         self.share = _check.integer("share", share, least=1)
-        self.needs = objective.needs
         self.times = objective.times
         self.integrates = objective.integrates
+
+    @property
+    def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.objective.needs
 
     def evaluate(self, draw: Draw) -> Loss:
         if draw.reverse.process.prior().ndim > 1:
