@@ -14,25 +14,28 @@ from tauleap.training import Recipe, Run, train
 
 
 def train_one(
-    description: str, names: Collection[str], recipe: Callable[[str, Path], Recipe], *, runs: Path, file: str
+    description: str, names: Collection[str], recipe: Callable[[str, Path, Path], Recipe], *, runs: Path, file: str
 ) -> None:
     """``MODEL --data FILE --steps N``: trains one of the ``names``, or goes on with it.
 
     The learning rate falls to the last of the steps; the model has a folder of its own in ``runs``, if none is given.
+    ``recipe`` makes one of the name, the data, and the folder in which the other models are.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("model", choices=names)
     parser.add_argument("--data", type=Path, required=True, help=file)
-    parser.add_argument("--steps", type=int, default=4000)
+    parser.add_argument("--steps", type=int, default=None, help="those of the recipe, if not given")
     parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
     given = parser.parse_args()
-    made = recipe(given.model, given.data)
-    if given.steps <= made.settings.warmup:
-        parser.error(f"--steps must be more than the {made.settings.warmup} of the warm-up, got {given.steps}")
-    made = replace(made, settings=replace(made.settings, steps=given.steps, decay=given.steps, seed=given.seed))
-    result = train(made, Run(given.out or runs / given.model, minutes=given.minutes, tensorboard=False, keep=2))
+    out = given.out or runs / given.model
+    made = recipe(given.model, given.data, out.parent)
+    steps = given.steps or made.settings.steps
+    if steps <= made.settings.warmup:
+        parser.error(f"--steps must be more than the {made.settings.warmup} of the warm-up, got {steps}")
+    made = replace(made, settings=replace(made.settings, steps=steps, decay=steps, seed=given.seed))
+    result = train(made, Run(out, minutes=given.minutes, tensorboard=False, keep=2))
     print(f"{result.stopped} at step {result.step}: {result.checkpoint}")
 
 

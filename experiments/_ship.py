@@ -11,9 +11,9 @@ MOST_BYTES = 5_000_000
 
 
 def ship(model: Model, name: str, card: str) -> None:
-    """Writes the model, with its card, to the package's models."""
+    """Writes the model, with its card, to the package's models, in 16 bits if it would be too large otherwise."""
     folder = Path(pretrained.__file__).parent / "models" / name
-    model.save(folder)
+    model.save(folder, compact=4 * sum(p.numel() for p in model.denoiser.parameters()) > 0.95 * MOST_BYTES)
     (folder / "README.md").write_text(card, encoding="utf-8")
     size = sum(path.stat().st_size for path in folder.iterdir())
     if size > MOST_BYTES:

@@ -91,6 +91,37 @@ def test_double_precision_stays(tmp_path: Path) -> None:
     assert_same(a, load(a.save(tmp_path / "model")))
 
 
+def test_compact_files_have_half_the_weights_and_are_float32_again(tmp_path: Path) -> None:
+    law = torch.tensor([0.1, 0.2, 0.3, 0.4])
+    a = mlp_model(noise.RankOne(law, noise.Cosine()))
+    whole, compact = (a.save(tmp_path / str(flag), compact=flag) for flag in (False, True))
+    stored = safetensors.torch.load_file(compact / "model.safetensors")
+    assert {w.dtype for name, w in stored.items() if name.startswith("denoiser.")} == {torch.float16}
+    assert (compact / "model.safetensors").stat().st_size < 0.75 * (whole / "model.safetensors").stat().st_size
+    b = load(compact)
+    assert torch.equal(a.process.prior(), b.process.prior())
+    for one, other in zip(a.denoiser.parameters(), b.denoiser.parameters(), strict=True):
+        assert other.dtype == torch.float32
+        assert torch.equal(one.half().float(), other)
+    assert_same(b, load(b.save(tmp_path / "again", compact=True)))
+
+
+def test_compact_files_refuse_weights_that_16_bits_cannot_hold(tmp_path: Path) -> None:
+    a = mlp_model(PROCESSES[0])
+    next(a.denoiser.parameters()).data.fill_(1e5)
+    with pytest.raises(ValueError, match=r"beyond 65504.*without compact=True"):
+        a.save(tmp_path / "model", compact=True)
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_dtype_that_no_file_has_is_refused(tmp_path: Path) -> None:
+    folder = mlp_model(PROCESSES[0]).save(tmp_path / "model", compact=True)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"dtype": "complex64"}))
+    with pytest.raises(ValueError, match="must give the dtype \"float32\", or none, got 'complex64'"):
+        load(folder)
+
+
 def test_public_names(tmp_path: Path) -> None:
     a = mlp_model(PROCESSES[0])
     assert tl.load(a.save(tmp_path / "model")).num_states == 4

@@ -1,6 +1,6 @@
 """The whole experiment, two processes at a time, from training to the page; killed and started again, it goes on.
 
-    nice -n 19 python experiments/images/all.py --data FILE --steps 5000
+    nice -n 19 python experiments/images/all.py --data FILE
 
 Training comes first, then the classifier, samples, the model of the package, figures and page. Each process has one
 thread.
@@ -27,20 +27,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
-    parser.add_argument("--steps", type=int, default=5000)
+    parser.add_argument("--steps", type=int, default=None, help="of every model; those of its recipe, if not given")
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
     both = ["--data", str(arguments.data), "--models", str(arguments.models)]
 
     def train(name: str) -> None:
-        out = str(arguments.models / name)
-        run(HERE / "train.py", name, *both[:2], "--steps", str(arguments.steps), "--out", out)
+        steps = [] if arguments.steps is None else ["--steps", str(arguments.steps)]
+        run(HERE / "train.py", name, *both[:2], *steps, "--out", str(arguments.models / name))
 
     def evaluate(names: list[str]) -> None:
         run(HERE / "evaluate.py", *both, "--rows", *names)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(train, MODELS))
+        for later in (False, True):
+            list(pool.map(train, [name for name, entry in MODELS.items() if (entry.begins_with is not None) == later]))
         run(HERE / "classifier.py", *both)
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
     evaluate(list(ROWS)[:1])  # nothing is left to draw, but all of it is put together

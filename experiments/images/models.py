@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 
 from pictures import Pictures
 
+import tauleap as tl
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
@@ -34,22 +37,34 @@ class Entry:
     process: Callable[[], ForwardProcess]
     denoiser: Callable[[], Denoiser]
     objective: Objective
+    begins_with: str | None = None
+    """Another model, whose weights it takes, to be trained on with its own objective for a fifth of the steps."""
 
 
 MODELS = {
     "gaussian": Entry("Gaussian noise, complete bound", gaussian_noise, small_denoiser, all_times_alike()),
-    "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS)),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
+    "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "gaussian"),
 }
 
 
-def recipe(name: str, pictures: Pictures) -> Recipe:
-    entry = MODELS[name]
+def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
+    """How a model is trained; ``models`` is the folder of the others."""
+    entry, settings = MODELS[name], small_settings()
+    denoiser = entry.denoiser
+    if entry.begins_with is not None:
+        denoiser = partial(trained, models / entry.begins_with)
+        settings = replace(settings, steps=settings.steps // 5, lr=settings.lr / 5)
     return mnist(
         pictures.to_train,
         process=entry.process(),
-        denoiser=entry.denoiser,
+        denoiser=denoiser,
         objective=entry.objective,
-        settings=small_settings(),
+        settings=settings,
         name=f"mnist, {entry.label}",
     )
+
+
+def trained(folder: Path) -> Denoiser:
+    """The denoiser of a model that was trained before."""
+    return tl.load(folder).denoiser.train()

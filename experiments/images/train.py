@@ -1,9 +1,10 @@
 """Trains one model of the image experiment, or goes on with it.
 
-    python experiments/images/train.py gaussian --data FILE --steps 5000
+    python experiments/images/train.py gaussian --data FILE
 
 FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
-that was stopped goes on by the same command. The learning rate falls to the last of the --steps.
+that was stopped goes on by the same command. The learning rate falls to the last of the --steps, 10,000 if not given.
+d3pm-gaussian begins with the weights of gaussian, which must be in the folder beside its own.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if __name__ == "__main__":
     train_one(
         __doc__,
         MODELS,
-        lambda name, data: recipe(name, pictures.load(data)),
+        lambda name, data, models: recipe(name, pictures.load(data), models),
         runs=Path("runs") / "images",
         file="a folder of idx files, or an .npz",
     )

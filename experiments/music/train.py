@@ -23,7 +23,7 @@ if __name__ == "__main__":
     train_one(
         __doc__,
         NAMES,
-        lambda name, data: recipe(name, songs.load(data)),
+        lambda name, data, _: recipe(name, songs.load(data)),
         runs=Path("runs") / "music",
         file=".npz with train, test and the strict masks",
     )

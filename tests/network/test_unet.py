@@ -81,6 +81,20 @@ def test_the_axis_of_channels_may_be_last_or_left_out() -> None:
     torch.testing.assert_close(grey(x, t, observed=x > 2), grey(x[:, None], t, observed=x[:, None] > 2)[:, 0])
 
 
+def test_patches_leave_where_they_entered() -> None:
+    """What the convolutions are shown at a patch, given back by them, is the picture again."""
+    network = picture_network(image_channels=2, patch=2)
+    x, seen = torch.randint(6, (2, 2, 16, 8)), []
+    network.input.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    network.output.register_forward_hook(lambda *_: torch.cat([seen[0] * state for state in range(6)], 1))
+    out = network(x, torch.rand(2))
+    assert seen[0].shape == (2, 8, 8, 4)
+    picture = network._encode(x, None)
+    torch.testing.assert_close(out, torch.stack([picture * state for state in range(6)], -1))
+    with pytest.raises(ValueError, match=r"multiples of 8.*one pixel for 2 x 2, got 12 x 8"):
+        network(torch.zeros(1, 2, 12, 8, dtype=torch.int64), torch.rand(1))
+
+
 def test_the_last_convolution_can_see_one_pixel() -> None:
     assert picture_network(output_kernel=1).output.weight.shape[2:] == (1, 1)
     with pytest.raises(ValueError, match="odd"):

@@ -20,6 +20,7 @@ from tauleap.objective import (
     GridTimes,
     LogUniformTimes,
     PaperElbo,
+    TiltedTimes,
     Times,
     UniformTimes,
     WeightedTimes,
@@ -186,6 +187,7 @@ def test_equal_laws_are_equal() -> None:
 def test_what_differs_says_so() -> None:
     assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
     assert repr(LogUniformTimes(0.1)) == "LogUniformTimes(0.1)"
+    assert repr(TiltedTimes(0.1, power=1.5)) == "TiltedTimes(0.1, power=1.5)"
     assert repr(GridTimes(5)) == "GridTimes(5)"
     assert repr(GridTimes(5, stratified=False)) == "GridTimes(5, stratified=False)"
     with pytest.raises(
@@ -211,3 +213,12 @@ def test_integrals_are_not_taken_over_a_grid() -> None:
             make()
     assert CrossEntropy(times=GridTimes(8)).times == GridTimes(8)
     assert (DiscreteTimeElbo(8) + CrossEntropy()).times == GridTimes(8)
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0, 1.5])
+def test_tilted_times_weigh_by_a_power_of_t_with_mean_one(power: float) -> None:
+    places = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
+    t, weight = TiltedTimes(0.05, power=power).at(places)
+    assert torch.equal(t, UniformTimes(0.05).at(places)[0])
+    assert_close(weight / weight[0], (t / t[0]) ** power)
+    assert_close(weight.mean(), torch.tensor(1.0, dtype=torch.float64), rtol=1e-8, atol=0.0)

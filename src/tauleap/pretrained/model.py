@@ -209,14 +209,15 @@ class Model:
         self.reverse.to(device)
         return self
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
+    def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
         """Writes ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`; returns the folder.
 
-        A folder that holds a model already gets this one in its place; one that holds something else is refused.
+        A folder that holds a model already gets this one in its place; one that holds something else is refused. With
+        ``compact`` the weights take half of the bytes: they are rounded to 16 bits, and are float32 again when read.
         """
         from tauleap.pretrained.storage import save
 
-        return save(self, folder)
+        return save(self, folder, compact=compact)
 
     def _run(
         self,

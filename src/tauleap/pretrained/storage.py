@@ -58,10 +58,13 @@ def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[s
     return {WEIGHTS: content, CONFIG: json.dumps(head | dict(config), indent=2, allow_nan=False).encode() + b"\n"}
 
 
-def save(model: Model, folder: str | os.PathLike[str]) -> Path:
-    """Writes the model's files into ``folder``."""
+def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
+    """Writes the model's files into ``folder``; ``compact`` ones with weights in 16 bits, read as float32."""
     folder = Path(folder)
-    files = as_files(configuration(model), model.reverse.state_dict())
+    config, weights = configuration(model), model.reverse.state_dict()
+    if compact:
+        config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
+    files = as_files(config, weights)
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / CONFIG).is_file():
             raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
@@ -100,10 +103,7 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)
     if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
         raise ValueError(f"{folder / CONFIG} must describe a process and a denoiser, got {process!r} and {denoiser!r}")
-    # A model trained in float64 or in a half-precision format stays in it.
-    denoiser.to(
-        next((w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point()), None)
-    )
+    denoiser.to(_dtype_of(config, weights))
     model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config, folder))
     model.about = model.about or _report_of(run, folder)
     try:
@@ -165,6 +165,26 @@ def _read_config(path: Path) -> dict[str, Any]:
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
     return config
+
+
+def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype | None:
+    """float32 for a compact file; else a model trained in float64 or in a half-precision format stays in it."""
+    if "dtype" in config:
+        if config["dtype"] != "float32":
+            raise ValueError(f'{CONFIG} must give the dtype "float32", or none, got {config["dtype"]!r}')
+        return torch.float32
+    floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point())
+    return next(floats, None)
+
+
+def _halved(name: str, weight: Tensor) -> Tensor:
+    """A weight of the network in float16, which has eleven significant bits; anything else as it is."""
+    if not name.startswith("denoiser.") or weight.dtype != torch.float32:
+        return weight
+    half = weight.to(torch.float16)
+    if not bool(half.isfinite().all()):
+        raise ValueError(f"{name} has values beyond 65504, the largest of float16: save it without compact=True")
+    return half
 
 
 def _separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
