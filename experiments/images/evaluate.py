@@ -38,7 +38,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
+from _kept import batch_of, curve_of, mark_of, objective_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, BATCH, SAMPLES, GROUPS = 100, 50, 500, 10
@@ -193,9 +193,11 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
             )
             known = {
                 "label": MODELS[name].label,
-                "objective": repr(MODELS[name].objective),
+                "objective": objective_of(folder / name),
                 "mark": measured,
                 "steps": steps_of(folder / name),
+                "batch": batch_of(folder / name),
+                "begins_with": MODELS[name].begins_with,
                 "weights": sum(p.numel() for p in model.denoiser.parameters()),
                 "bits": {"value": bits.value, "stderr": bits.stderr, "images": bits.n, "times": TIMES},
                 "curve": curve_of(folder / name),

@@ -117,7 +117,8 @@ def distances(table: dict[str, Any]) -> None:
             axes.minorticks_off()
         both[0].set(ylabel="Frechet distance on 64 features", yscale="log")
         both[1].set(ylabel="recognised by the classifier")
-        both[1].legend(frameon=False, fontsize=7)
+        lines, labels = both[1].get_legend_handles_labels()
+        both[1].figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=7)
 
 
 def per_step(table: dict[str, Any]) -> None:
@@ -152,7 +153,7 @@ def way_down(model: tl.Model) -> None:
         TauLeaping(),
         (FILMED, *(model.shape or ())),
         grid=grid,
-        trace=grid[::5].tolist(),
+        trace=grid[::8].tolist(),
         generator=torch.Generator().manual_seed(SEED),
     )
     if drawn.trace is None:
@@ -167,10 +168,10 @@ def way_down(model: tl.Model) -> None:
         for x, guess in zip(drawn.trace.x, drawn.trace.guess, strict=True)
     ]
     end = np.concatenate([sheet(drawn.x0), sheet(drawn.x0)], axis=1).repeat(2, 0).repeat(2, 1)
-    frames = [frame.quantize(32) for frame in (*frames, Image.fromarray(end))]
+    frames = [frame.quantize(16) for frame in (*frames, Image.fromarray(end))]
     path = FIGURES / "images_sampling.gif"
     with _files.replacing(path) as file:
-        times = [800, *[80] * (len(frames) - 2), 1600]
+        times = [800, *[120] * (len(frames) - 2), 1600]
         frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     print(f"written: {path}")
 

@@ -42,7 +42,7 @@ class Entry:
 
 
 MODELS = {
-    "gaussian": Entry("Gaussian noise, complete bound", gaussian_noise, small_denoiser, all_times_alike()),
+    "gaussian": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, all_times_alike()),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
     "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "gaussian"),
 }

@@ -15,7 +15,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from _row import Row
 
-BUDGETS = (16, 64, 128, 256)
+BUDGETS = (16, 64, 256)
 SWEEP_BUDGET = 64
 LARGEST = BUDGETS[-1]
 
