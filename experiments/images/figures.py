@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _panels import COLOURS, FIGURES, panels
 
 SEED, STEPS, TRACED_SITES, FILMED = 0, 255, 12, 16
-SHOWN, SHEET = ("tldr-0", "corrected", "d3pm-gaussian", "d3pm-absorbing"), 64
+SHOWN, SHEET = ("tldr-0", "ancestral", "d3pm-gaussian", "d3pm-absorbing"), 64
 HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH, HELD_PICTURES = 0.4, 1000, 100, 0.001, 2
 COMPLETIONS, GIVEN_PICTURES = 5, 4
 
@@ -97,7 +97,7 @@ def distances(table: dict[str, Any]) -> None:
         return
     with panels("images_evaluations", 2) as both:
         for axes, number in zip(both, ("frechet", "recognised"), strict=True):
-            for (label, points), colour in zip(found.items(), COLOURS, strict=True):
+            for (label, points), colour in zip(found.items(), COLOURS, strict=False):
                 if points:
                     axes.errorbar(
                         [point["evaluations"] for point in points],

@@ -136,7 +136,7 @@ def sampler_table(rows: dict[str, Any]) -> list[str]:
 
 def sweep_table(rows: dict[str, Any]) -> list[str]:
     """Other settings of the correctors at one budget, beside none and the paper's."""
-    names = ("tldr-0", "tldr-3", "tldr-10", "ancestral", "corrected")
+    names = ("tldr-0", "tldr-3", "tldr-10", "ancestral")
     found = {name: rows[name] for name in (*(f"{name}-{SWEEP_BUDGET}" for name in names), *SWEEP) if name in rows}
     lines = [
         "| predictor and correctors | evaluations | samples | Frechet distance | recognised |",
@@ -189,7 +189,7 @@ def verdicts(rows: dict[str, Any]) -> list[str]:
     """Whether correctors help at equal evaluations, and who is best."""
     lines = []
     for budget in BUDGETS:
-        for name, plain in (("tldr-3", "tldr-0"), ("tldr-10", "tldr-0"), ("corrected", "ancestral")):
+        for name, plain in (("tldr-3", "tldr-0"), ("tldr-10", "tldr-0")):
             row, without = rows.get(f"{name}-{budget}"), rows.get(f"{plain}-{budget}")
             if row is None or without is None or row["samples"] != without["samples"]:
                 continue

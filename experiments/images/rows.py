@@ -34,7 +34,6 @@ KINDS = {
     "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3)),
     "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10)),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST),
-    "corrected": Row("ancestral steps, 4 correctors of 0.5", "gaussian", *corrected(4, 0.5, 0.8, Ancestral())),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
     "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, **DISCRETE),
@@ -49,9 +48,8 @@ SWEEP = {
         ("tau-leaping", TauLeaping(), 3, 0.5, 0.1),
         ("tau-leaping", TauLeaping(), 4, 0.5, 0.8),
         ("ancestral steps", Ancestral(), 4, 0.5, 0.4),
+        ("ancestral steps", Ancestral(), 4, 0.5, 0.8),
         ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
-        ("ancestral steps", Ancestral(), 2, 1.0, 0.8),
-        ("ancestral steps", Ancestral(), 4, 0.25, 0.8),
     )
 }
 TABLE = {f"{name}-{evaluations}": row.at(evaluations) for evaluations in BUDGETS for name, row in KINDS.items()}
