@@ -17,6 +17,7 @@ from tauleap.recipes.images import (
     absorbing_noise,
     all_times_alike,
     discrete_time,
+    even_in_log_time,
     gaussian_noise,
     mnist,
     small_denoiser,
@@ -38,13 +39,14 @@ class Entry:
     denoiser: Callable[[], Denoiser]
     objective: Objective
     begins_with: str | None = None
-    """Another model, whose weights it takes, to be trained on with its own objective for a fifth of the steps."""
+    """Another model, whose weights it takes, to be trained on with its own objective, for some steps that are small."""
 
 
 MODELS = {
-    "gaussian": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, all_times_alike()),
+    "weighted": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, all_times_alike()),
+    "gaussian": Entry("Gaussian noise", gaussian_noise, small_denoiser, even_in_log_time(), "weighted"),
+    "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "weighted"),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
-    "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "gaussian"),
 }
 
 
@@ -54,7 +56,7 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     denoiser = entry.denoiser
     if entry.begins_with is not None:
         denoiser = partial(trained, models / entry.begins_with)
-        settings = replace(settings, steps=settings.steps // 5, lr=settings.lr / 5)
+        settings = replace(settings, steps=1500, lr=settings.lr / 5)
     return mnist(
         pictures.to_train,
         process=entry.process(),

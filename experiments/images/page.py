@@ -46,13 +46,13 @@ steps on four GPUs, is `tauleap.recipes.cifar10`, which has been tried for a few
 paper's noise, samplers and network in a size that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and a U-Net
 of {weights} weights.
 """
-DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. All have a
-learning rate that falls to the end, no dropout, and pixels given in one of five cases; how large they are and how many
-images they have seen is in the table of models below, and one that has seen fewer is at a disadvantage. Our model is
-trained with the complete bound, weighted by t^1.5, and not with the paper's L_eCT + 0.001 L_ll. The D3PM models are
-trained with their own hybrid loss at even times, as published; D3PM Gauss has our noise cut at {D3PM_STEPS} times,
-which is not quite the kernel that its authors published, and begins with the weights of our model, as the posterior
-that both learn is the same. They are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the
+DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. All have no
+dropout, and pixels given in one of five cases; how large they are and how many images they have seen is in the table of
+models below, and one that has seen fewer is at a disadvantage. Our model is trained with the complete bound weighted by
+t^1.5, which learns shapes soonest, and then for some steps with the bound itself; not with the paper's L_eCT + 0.001
+L_ll. D3PM Gauss begins with the same weights, as the posterior that it learns is the same, and is then trained with its
+own hybrid loss at even times; it has our noise cut at {D3PM_STEPS} times, which is not quite the kernel that its
+authors published. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the
 others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of different
 models compare all of this at once. The networks compute in half precision, as in training."""
 

@@ -34,9 +34,9 @@ some pixels are given.
 - Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. Its test images
   are others.
 - Model: the paper's Gaussian noise, a U-Net with {weights:,} weights and the truncated logistic.
-- Recipe: `tauleap.recipes.mnist`: {objective}, Adam with {lr:g} that falls along half a cosine, batches of
-  {batch_size}, averaged weights ({ema:g}), half precision, {steps:,} steps, seed {seed}. In one of five cases some
-  pixels were given.
+- Recipe: `tauleap.recipes.mnist`: {before:,} steps with `{weighted}`, then {steps:,} with `{objective}`; Adam with a
+  rate that falls along half a cosine, from {lr:g} in the end, batches of {batch_size}, averaged weights ({ema:g}), half
+  precision, seed {seed}. In one of five cases some pixels were given. The weights are kept in 16 bits.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
 Samples, the network in half precision. The Frechet distance is taken on 64 features of a small classifier that the
@@ -47,7 +47,8 @@ does to {real} of real test images.
 | --- | ---: | ---: | ---: | ---: |
 {rows}
 
-*`python experiments/images/train.py {model} --data FILE --steps {steps}`, then `evaluate.py` and `ship.py` beside it.*
+*`python experiments/images/train.py weighted --data FILE`, `train.py {model} --data FILE`, then `evaluate.py` and
+`ship.py` beside it.*
 """
 
 
@@ -83,12 +84,14 @@ def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any])
         for budget in BUDGETS
         if (row := table["rows"].get(f"{name}-{budget}")) is not None
     ]
-    bits = found["bits"]
+    bits, before = found["bits"], table["models"][found["begins_with"]]
     return CARD.format(
         name=NAME,
         model=MODEL,
         trained_on=table["trained_on"],
-        objective=f"`{found['objective']}`",
+        objective=found["objective"],
+        weighted=before["objective"],
+        before=before["steps"],
         weights=found["weights"],
         steps=found["steps"],
         **{name: settings[name] for name in ("lr", "batch_size", "ema", "seed")},

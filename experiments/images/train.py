@@ -1,10 +1,12 @@
 """Trains one model of the image experiment, or goes on with it.
 
+    python experiments/images/train.py weighted --data FILE
     python experiments/images/train.py gaussian --data FILE
 
 FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
 that was stopped goes on by the same command. The learning rate falls to the last of the --steps, 10,000 if not given.
-d3pm-gaussian begins with the weights of gaussian, which must be in the folder beside its own.
+gaussian and d3pm-gaussian begin with the weights of weighted, which must be in the folder beside their own, and have
+1,500.
 """
 
 from __future__ import annotations

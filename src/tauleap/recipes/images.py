@@ -25,6 +25,7 @@ from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
     DiscreteTimeElbo,
+    LogUniformTimes,
     Objective,
     PaperElbo,
     Subsampled,
@@ -63,6 +64,11 @@ def all_times_alike() -> Objective:
     0.9, is learnt late.
     """
     return _sparingly(CompleteElbo(times=TiltedTimes(0.01, power=1.5)))
+
+
+def even_in_log_time() -> Objective:
+    """The complete bound, at times that are even in log t, as its integrand grows like 1 / t towards the data."""
+    return _sparingly(CompleteElbo(times=LogUniformTimes(0.01)))
 
 
 def discrete_time(steps: int) -> Objective:
