@@ -17,7 +17,7 @@ from tauleap.reverse.departures import Departures, exit_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
-_MANY = 6  # jumps a site from which on a Poisson variable for every state costs less than a draw for every jump
+_MANY = 18  # jumps a site from which on a Poisson variable for every state costs less than a draw for every jump
 
 
 class TauLeaping(Sampler):
