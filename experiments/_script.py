@@ -31,7 +31,7 @@ def train_one(
     given = parser.parse_args()
     out = given.out or runs / given.model
     made = recipe(given.model, given.data, out.parent)
-    steps = given.steps or made.settings.steps
+    steps = made.settings.steps if given.steps is None else given.steps
     if steps <= made.settings.warmup:
         parser.error(f"--steps must be more than the {made.settings.warmup} of the warm-up, got {steps}")
     made = replace(made, settings=replace(made.settings, steps=steps, decay=steps, seed=given.seed))

@@ -180,10 +180,12 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
     before = json.loads(path.read_text(encoding="utf-8"))["models"] if path.exists() else {}
     out = {}
     for name, model in models.items():
-        measured = f"{fingerprint(model)[:16]} {TESTED} {TIMES}"
+        mark = f"{fingerprint(model)[:16]} {TESTED} {TIMES}"
         known = before.get(name, {})
-        if known.get("mark") != measured:
-            bits = bits_per_dim(
+        if known.get("mark") == mark:
+            bits = known["bits"]
+        else:
+            found = bits_per_dim(
                 model.reverse,
                 test[:TESTED].long(),
                 samples=TIMES,
@@ -191,18 +193,18 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
                 batch_size=32,
                 generator=torch.Generator().manual_seed(0),
             )
-            known = {
-                "label": MODELS[name].label,
-                "objective": objective_of(folder / name),
-                "mark": measured,
-                "steps": steps_of(folder / name),
-                "batch": batch_of(folder / name),
-                "begins_with": MODELS[name].begins_with,
-                "weights": sum(p.numel() for p in model.denoiser.parameters()),
-                "bits": {"value": bits.value, "stderr": bits.stderr, "images": bits.n, "times": TIMES},
-                "curve": curve_of(folder / name),
-            }
-        out[name] = known
+            bits = numbers(found) | {"images": found.n, "times": TIMES}
+        out[name] = {
+            "label": MODELS[name].label,
+            "objective": objective_of(folder / name),
+            "mark": mark,
+            "steps": steps_of(folder / name),
+            "batch": batch_of(folder / name),
+            "begins_with": MODELS[name].begins_with,
+            "weights": sum(p.numel() for p in model.denoiser.parameters()),
+            "bits": bits,
+            "curve": curve_of(folder / name),
+        }
     return out
 
 

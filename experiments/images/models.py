@@ -1,4 +1,4 @@
-"""The models of the experiment: one network, one set of numbers, and what differs between them."""
+"""The models of the experiment, and what differs between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
     absorbing_noise,
-    all_times_alike,
     discrete_time,
     even_in_log_time,
     gaussian_noise,
@@ -23,6 +22,7 @@ from tauleap.recipes.images import (
     small_denoiser,
     small_masked_denoiser,
     small_settings,
+    weighted,
 )
 from tauleap.training import Recipe
 
@@ -43,7 +43,7 @@ class Entry:
 
 
 MODELS = {
-    "weighted": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, all_times_alike()),
+    "weighted": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, weighted()),
     "gaussian": Entry("Gaussian noise", gaussian_noise, small_denoiser, even_in_log_time(), "weighted"),
     "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "weighted"),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),

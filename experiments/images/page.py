@@ -43,18 +43,19 @@ INTRODUCTION = """# Images: intensities as states
 
 Section 6.2 and Appendix H.2 of the paper. The published run, a U-Net of 35.7 million weights trained for two million
 steps on four GPUs, is `tauleap.recipes.cifar10`, which has been tried for a few steps only (below). What follows is the
-paper's noise, samplers and network in a size that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and a U-Net
-of {weights} weights.
+paper's noise and samplers with a network that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and a U-Net of
+{weights} weights that begins at patches of 2 x 2 pixels.
 """
 DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. All have no
-dropout, and pixels given in one of five cases; how large they are and how many images they have seen is in the table of
-models below, and one that has seen fewer is at a disadvantage. Our model is trained with the complete bound weighted by
-t^1.5, which learns shapes soonest, and then for some steps with the bound itself; not with the paper's L_eCT + 0.001
-L_ll. D3PM Gauss begins with the same weights, as the posterior that it learns is the same, and is then trained with its
-own hybrid loss at even times; it has our noise cut at {D3PM_STEPS} times, which is not quite the kernel that its
-authors published. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the
-others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of different
-models compare all of this at once. The networks compute in half precision, as in training."""
+dropout, and pixels given in one of five cases; with what they were trained, how large they are and how many images they
+have seen is in the table of models below, and one that has seen fewer is at a disadvantage. Our model is trained with
+the complete bound weighted by t^1.5, which learns shapes soonest, and then for some steps with the bound itself; not
+with the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same weights, as the posterior that it learns is the
+same, and is then trained with its own hybrid loss at even times; it has our noise cut at {D3PM_STEPS} times, which is
+not quite the kernel that its authors published. D3PM absorbing begins with nothing. The D3PM models are asked at these
+times only, end at 1/{D3PM_STEPS} and draw the clean image; the others end at 0.01 and take its most probable value. So
+the rows of one model compare samplers, and those of different models compare all of this at once. The networks compute
+in half precision, as in training."""
 
 
 def main() -> None:

@@ -35,8 +35,9 @@ some pixels are given.
   are others.
 - Model: the paper's Gaussian noise, a U-Net with {weights:,} weights and the truncated logistic.
 - Recipe: `tauleap.recipes.mnist`: {before:,} steps with `{weighted}`, then {steps:,} with `{objective}`; Adam with a
-  rate that falls along half a cosine, from {lr:g} in the end, batches of {batch_size}, averaged weights ({ema:g}), half
-  precision, seed {seed}. In one of five cases some pixels were given. The weights are kept in 16 bits.
+  rate that falls along half a cosine, the second time from {lr:g}, batches of {batch_size}, averaged weights ({ema:g}),
+  half precision, seed {seed}. In one of five cases some pixels were given. The weights are rounded to 16 bits here; the
+  numbers below are of those before.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
 Samples, the network in half precision. The Frechet distance is taken on 64 features of a small classifier that the

@@ -5,6 +5,7 @@ import torch
 
 from tauleap.network import UNet
 from tauleap.network.unet_blocks import ConvolutionBlock, PixelAttention, group_norm
+from tauleap.pretrained.config import describe
 
 
 @pytest.mark.parametrize(
@@ -93,6 +94,20 @@ def test_patches_leave_where_they_entered() -> None:
     torch.testing.assert_close(out, torch.stack([picture * state for state in range(6)], -1))
     with pytest.raises(ValueError, match=r"multiples of 8.*one pixel for 2 x 2, got 12 x 8"):
         network(torch.zeros(1, 2, 12, 8, dtype=torch.int64), torch.rand(1))
+
+
+def test_patches_may_be_filled_up_and_marked() -> None:
+    network = picture_network(image_channels=2, patch=2, pad=True, masked=True, mark_observed=True).begin_smooth()
+    x = torch.randint(6, (2, 2, 5, 7))
+    out = network(x, torch.rand(2), observed=x > 2)
+    assert out.shape == (2, 2, 5, 7, 6)
+    assert not torch.equal(out, network(x, torch.rand(2)))
+
+
+def test_a_network_without_patches_is_described_as_before() -> None:
+    """So that runs from before there were any go on."""
+    assert "patch" not in describe(picture_network(), "network")
+    assert describe(picture_network(patch=2), "network")["patch"] == 2
 
 
 def test_the_last_convolution_can_see_one_pixel() -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import io
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from PIL import Image
 from rich.console import Console
 
 import tauleap as tl
-from tauleap.objective import CompleteElbo, CrossEntropy, Loss, Objective, PaperElbo
+from tauleap.objective import CompleteElbo, CrossEntropy, Loss, Objective, PaperElbo, Subsampled
 from tauleap.training import Batch, NonFiniteError, Run, train
 from tauleap.training.recipe import differences
 
@@ -230,6 +231,13 @@ def test_precision(recipe, tmp_path: Path, precision: str) -> None:
 def test_a_batch_that_cannot_be_cut(recipe, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="batch size must be a multiple of 3"):
         train(recipe(), run(tmp_path, accumulate=3), console=quiet())
+
+
+def test_samples_that_share_a_time_stay_together(recipe, tmp_path: Path) -> None:
+    size = recipe().settings.batch_size
+    shared = replace(recipe(), objective=Subsampled(CompleteElbo(), share=size))
+    with pytest.raises(ValueError, match=f"which must divide the {size // 4} samples of a piece"):
+        train(shared, run(tmp_path, accumulate=4), console=quiet())
 
 
 def test_weights_outside_the_network_are_refused(recipe, tmp_path: Path) -> None:

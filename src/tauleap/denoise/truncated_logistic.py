@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -57,10 +56,14 @@ class LogisticPosterior(Posterior):
     def __init__(self, mean: PerSite, log_scale: PerSite, num_states: int) -> None:
         self.mean, self.log_scale, self.num_states = mean, log_scale, num_states
         self.over_data_states = False
+        self._logits: PerState | None = None
 
-    @cached_property
+    @property
     def logits(self) -> PerState:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return truncated_logistic_logits(self.mean, self.log_scale, self.num_states)
+        wanted = torch.is_grad_enabled() and (self.mean.requires_grad or self.log_scale.requires_grad)
+        if self._logits is None or (wanted and not self._logits.requires_grad):
+            self._logits = truncated_logistic_logits(self.mean, self.log_scale, self.num_states)
+        return self._logits
 
     @property
     def shape(self) -> torch.Size:

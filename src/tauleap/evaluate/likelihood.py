@@ -100,6 +100,11 @@ def bits_per_dim(
     samples = _check.integer("samples", samples, least=1)
     times = UniformTimes() if times is None else times
     objective = CompleteElbo(reconstruction=True, times=times)
+    if not times.unbiased:
+        raise ValueError(
+            f"the mean of a loss over {times!r} is no bound on the likelihood: write times=LogUniformTimes() or leave "
+            "times out"
+        )
     reverse_process(reverse, "bits_per_dim")
     check_kinds(observed, condition, generator)
     if not isinstance(data, Tensor) or data.dtype != torch.int64:

@@ -45,7 +45,7 @@ class UNet(Network):
         output_kernel: side of the last convolution, odd: 1 where there are many ``outputs``, which are then cheap.
         patch: side of the squares of pixels that enter together, as channels of one pixel, and leave together: the
             first level then has a side of H / ``patch``, where a convolution costs less and sees further.
-        pad: fill sides up to a multiple of 2^(levels - 1), and cut them off again.
+        pad: fill sides up to a multiple of ``patch`` 2^(levels - 1), and cut them off again.
         channels_last: takes (B, H, W, C) in the place of (B, C, H, W).
     """
 
@@ -90,9 +90,9 @@ class UNet(Network):
             mark_observed=mark_observed,
             masked=masked,
             output_kernel=output_kernel,
-            patch=patch,
             pad=pad,
             channels_last=channels_last,
+            **({} if patch == 1 else {"patch": patch}),  # as runs from before it was there do not have it
         )
         self.num_states = num_states
         self.image_channels = image_channels

@@ -33,7 +33,7 @@ class CrossEntropy(Objective):
         which: Pass = "noised" if "noised" in draw.passes else "jumped"
         value = -draw.sum(draw.log_prob(which))
         if self.reduction == "mean":
-            value = value / draw.sum(draw.scored.to(value.dtype)).clamp(min=1)
+            value = value / draw.count.to(value.device).clamp(min=1)
         value = draw.mean_over_time(value)
         return Loss(value, {"cross_entropy": value})
 

@@ -60,6 +60,8 @@ class Draw:
         self.scored = self._scored()
         self.given = t is not None
         self.share = gcd(share, len(x0)) if t is None else 1
+        if self.share > 1 and reverse.process.prior().ndim > 1:
+            raise ValueError("the sites of this process have laws of their own, so that samples cannot share a time")
         if t is None:
             drawn = times.draw(len(x0) // self.share, device=_exact_device(x0), generator=generator)
             self.t, self.weight = (each.repeat_interleave(self.share) for each in drawn)
@@ -69,6 +71,11 @@ class Draw:
         self._reversals: dict[Pass, Reversal] = {}
         self.parts: dict[float, Draw] = {}
         """Draws of some of the sites of this one, by their share of all sites."""
+
+    @property
+    def count(self) -> Tensor:
+        """How many sites of each sample are scored."""
+        return self.scored.reshape(len(self.x0), -1).sum(-1)
 
     @property
     def distinct(self) -> Tensor:
@@ -188,8 +195,11 @@ class Draw:
             observed = Observed(observed.mask.repeat(repeats), observed.values.repeat(repeats))
         if condition is not None and self.rows:
             condition = torch.cat([condition] * len(passes))
-        logits = self._ask(x, t.to(device) if device.type != "mps" else t, observed, condition).logits
-        return {which: Posterior(part) for which, part in zip(passes, logits.split(size), strict=True)}
+        told = self._ask(x, t.to(device) if device.type != "mps" else t, observed, condition)
+        return {
+            which: told.rearranged(lambda values, number=number: values[number * size : (number + 1) * size])
+            for number, which in enumerate(passes)
+        }
 
     def _ask(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
         return self.reverse._told(None, x, t, observed, condition)  # what is asked about was looked at as x0

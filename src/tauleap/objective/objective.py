@@ -176,7 +176,10 @@ def _common_times(times: list[Times | None]) -> Times | None:
 def _common_share(shares: list[int]) -> int:
     asked = {share for share in shares if share > 1}
     if len(asked) > 1:
-        raise ValueError(f"objectives that are added share their times among as many samples, but not {sorted(asked)}")
+        raise ValueError(
+            f"objectives that are added share their times, but these ask for "
+            f"{' and '.join(f'share={share}' for share in sorted(asked))}: give all of them the same share="
+        )
     return asked.pop() if asked else 1
 
 

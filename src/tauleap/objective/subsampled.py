@@ -11,7 +11,7 @@ from tauleap._shapes import PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
 from tauleap.objective.draw import Draw, Pass
-from tauleap.objective.objective import Loss, Objective
+from tauleap.objective.objective import Loss, Objective, _parts
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.reversal import Reversal
 
@@ -29,7 +29,7 @@ class Subsampled(Objective):
     Subsampled(CompleteElbo(), sites=0.25, share=4)
 
     ``PaperElbo`` is not for this: it looks at x~, which differs from x at one site, and that one must be seen. Neither
-    are processes whose sites have laws of their own.
+    are processes whose sites have laws of their own. A batch that ``share`` does not divide shares as many as do.
     """
 
     def __init__(self, objective: Objective, *, sites: float = 1.0, share: int = 1) -> None:
@@ -38,8 +38,10 @@ class Subsampled(Objective):
         if "jumped" in objective.needs:
             raise ValueError(
                 f"{objective!r} looks at the one site that jumped once more, which a part of the sites need not hold: "
-                "take CompleteElbo(), which has the same gradient in expectation"
+                "take CompleteElbo()"
             )
+        if any(isinstance(part, Subsampled) for _, part in _parts(objective)):
+            raise ValueError(f"{objective!r} looks at a part already: write Subsampled once, around all that is added")
         self.objective = objective
         self.sites = _check.positive("sites", sites)
         if self.sites > 1:
@@ -78,7 +80,8 @@ class _Part(Draw):
         self._whole, self._sites = whole, sites
         self.reverse: ReverseProcess = whole.reverse
         self.times, self.passes, self.given, self.weight = whole.times, whole.passes, whole.given, whole.weight
-        self.observed, self.missing, self.share = whole.observed, whole.missing, whole.share
+        self.observed, self.missing, self.condition = whole.observed, whole.missing, whole.condition
+        self.rows, self.generator, self.share, self.parts = whole.rows, whole.generator, whole.share, {}
         self.t = whole.distinct
         every = whole.x0[0].numel()
         count = max(1, round(sites * every))
@@ -93,8 +96,27 @@ class _Part(Draw):
     def _kernel(self) -> Kernel:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._whole._kernel
 
-    def x(self, which: Pass) -> States:
-        return self._narrowed(self._whole.x(which))
+    @property
+    def noised(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._narrowed(self._whole.noised)
+
+    @property
+    def earliest(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._narrowed(self._whole.earliest)
+
+    @property
+    def jumped(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
+        raise ValueError("the site that jumped once more need not be in a part of the sites: look at noised")
+
+    @property
+    def count(self) -> Tensor:
+        return self._whole.count
+
+    def reversal(self, which: Pass) -> Reversal:
+        if which not in self._reversals:
+            kernel = None if which == "earliest" else self._kernel
+            self._reversals[which] = self.reverse.at(self.x(which), self.time(which), kernel=kernel)
+        return self._reversals[which]
 
     def posterior(self, which: Pass) -> Posterior:
         if which not in self._posteriors_here:

@@ -57,8 +57,8 @@ def one_pass() -> Objective:
     return PaperElbo(passes=1) + DIRECT * CrossEntropy()
 
 
-def all_times_alike() -> Objective:
-    """The complete bound with the weight t^1.5 in time, at a quarter of the pixels.
+def weighted() -> Objective:
+    """The complete bound with the weight t^1.5 in time, at a quarter of the pixels: no bound any more.
 
     In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
     0.9, is learnt late.
@@ -87,7 +87,7 @@ def published_denoiser() -> Denoiser:
 
 
 def small_denoiser() -> Denoiser:
-    """The same for one channel and 28 x 28, 2.3 million weights; it is told which pixels are given."""
+    """For one channel and 28 x 28, 2.3 million weights: it begins at patches, and is told which pixels are given."""
     return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL), LEVELS)
 
 
@@ -232,12 +232,13 @@ def mnist(
 ) -> Recipe:
     """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
 
-    It is trained with the complete bound, and pixels are given in one of five cases, so that it also fills in.
+    It is trained with the complete bound, weighted in time, and pixels are given in one of five cases, so that it also
+    fills in.
 
     Args:
         data: what :func:`tauleap.data.mnist` takes, a folder of idx files or an ``.npz``, of which some images to train
             with are held out; or a function that gives the images to train and to validate with.
-        objective: :func:`all_times_alike` if absent.
+        objective: :func:`weighted` if absent.
         process: :func:`gaussian_noise` if absent.
         denoiser: builds it, with its network; :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
         settings: :func:`small_settings` if absent.
@@ -254,7 +255,7 @@ def mnist(
         denoiser=denoiser,
         settings=settings or small_settings(),
         process=process,
-        objective=objective or all_times_alike(),
+        objective=objective or weighted(),
         masking=RandomMasks(nothing=0.8, spans=0.7),
         name=name,
     )

@@ -49,6 +49,11 @@ class Engine:
                 f"pieces on each, got {settings.batch_size}"
             )
         self._size = settings.batch_size // pieces
+        if self._size % recipe.objective.share:
+            raise ValueError(
+                f"{recipe.objective!r} has {recipe.objective.share} samples share a time, which must divide the "
+                f"{self._size} samples of a piece, so that any number of pieces gives the same gradient"
+            )
         self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
         # A device without float64 has its draws made on the CPU.
         where = "cpu" if fabric.device.type == "mps" else fabric.device
