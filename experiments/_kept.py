@@ -43,9 +43,9 @@ def steps_of(folder: Path) -> int | None:
     return int(name.removeprefix("step-")) if name.startswith("step-") else None
 
 
-def batch_of(folder: Path) -> int:
-    """How many samples a step of the run had."""
-    return _recipe_of(folder)["settings"]["batch_size"]
+def settings_of(folder: Path) -> dict[str, Any]:
+    """The numbers that the run was trained with."""
+    return _recipe_of(folder)["settings"]
 
 
 def objective_of(folder: Path) -> str:

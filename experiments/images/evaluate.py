@@ -38,7 +38,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import batch_of, curve_of, mark_of, objective_of, read_piece, steps_of, write_json, write_piece
+from _kept import curve_of, mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, BATCH, SAMPLES, GROUPS = 100, 50, 500, 10
@@ -199,7 +199,8 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
             "objective": objective_of(folder / name),
             "mark": mark,
             "steps": steps_of(folder / name),
-            "batch": batch_of(folder / name),
+            "planned": settings_of(folder / name)["decay"],
+            "batch": settings_of(folder / name)["batch_size"],
             "begins_with": MODELS[name].begins_with,
             "weights": sum(p.numel() for p in model.denoiser.parameters()),
             "bits": bits,

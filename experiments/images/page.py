@@ -171,7 +171,8 @@ def model_table(models: dict[str, Any]) -> list[str]:
     for name, found in models.items():
         bits, before = found["bits"], found["begins_with"]
         paper = PAPER.get("tldr-0" if name == "gaussian" else name)
-        after = "" if before is None else f" after those of {models[before]['label']}"
+        after = "" if found["steps"] == found["planned"] else f" of {found['planned']:,} for which the rate was to fall"
+        after += "" if before is None else f", after those of {models[before]['label']}"
         lines.append(
             f"| {found['label']} | `{found['objective']}` | {found['weights']:,} | {found['steps']:,}{after} | "
             f"{found['batch']} | {cell(bits, 3)} ({bits['images']} images, {bits['times']} times each) | "
