@@ -56,7 +56,7 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     denoiser = entry.denoiser
     if entry.begins_with is not None:
         denoiser = partial(trained, models / entry.begins_with)
-        settings = replace(settings, steps=1500, lr=settings.lr / 5)
+        settings = replace(settings, steps=1200, lr=settings.lr / 5)
     return mnist(
         pictures.to_train,
         process=entry.process(),

@@ -6,7 +6,7 @@
 FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
 that was stopped goes on by the same command. The learning rate falls to the last of the --steps, 10,000 if not given.
 gaussian and d3pm-gaussian begin with the weights of weighted, which must be in the folder beside their own, and have
-1,500.
+1,200.
 """
 
 from __future__ import annotations
