@@ -23,6 +23,16 @@ from _script import run
 HERE = Path(__file__).parent
 
 
+def in_turn() -> list[list[str]]:
+    """Models that can be trained together, after those with whose weights they begin."""
+    rows: list[list[str]] = []
+    left = list(MODELS)
+    while left:
+        rows.append([name for name in left if MODELS[name].begins_with not in left])
+        left = [name for name in left if name not in rows[-1]]
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
@@ -40,8 +50,8 @@ def main() -> None:
         run(HERE / "evaluate.py", *both, "--rows", *names)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for later in (False, True):
-            list(pool.map(train, [name for name, entry in MODELS.items() if (entry.begins_with is not None) == later]))
+        for row in in_turn():
+            list(pool.map(train, row))
         run(HERE / "classifier.py", *both)
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
     evaluate(list(ROWS)[:1])  # nothing is left to draw, but all of it is put together

@@ -39,30 +39,35 @@ class Entry:
     denoiser: Callable[[], Denoiser]
     objective: Objective
     begins_with: str | None = None
-    """Another model, whose weights it takes, to be trained on with its own objective, for some steps that are small."""
+    """Another model, whose weights it takes, to be trained on."""
+    steps: int = 10_000
+    lr: float = 1e-3
 
 
 MODELS = {
-    "weighted": Entry("Gaussian noise, weighted bound", gaussian_noise, small_denoiser, weighted()),
-    "gaussian": Entry("Gaussian noise", gaussian_noise, small_denoiser, even_in_log_time(), "weighted"),
-    "d3pm-gaussian": Entry("D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "weighted"),
+    "first": Entry("Gaussian noise, weighted bound, first", gaussian_noise, small_denoiser, weighted()),
+    "weighted": Entry(
+        "Gaussian noise, weighted bound", gaussian_noise, small_denoiser, weighted(), "first", steps=12_000, lr=7e-4
+    ),
+    "gaussian": Entry(
+        "Gaussian noise", gaussian_noise, small_denoiser, even_in_log_time(), "weighted", steps=1200, lr=2e-4
+    ),
+    "d3pm-gaussian": Entry(
+        "D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "weighted", steps=1200, lr=2e-4
+    ),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
 }
 
 
 def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     """How a model is trained; ``models`` is the folder of the others."""
-    entry, settings = MODELS[name], small_settings()
-    denoiser = entry.denoiser
-    if entry.begins_with is not None:
-        denoiser = partial(trained, models / entry.begins_with)
-        settings = replace(settings, steps=1200, lr=settings.lr / 5)
+    entry = MODELS[name]
     return mnist(
         pictures.to_train,
         process=entry.process(),
-        denoiser=denoiser,
+        denoiser=entry.denoiser if entry.begins_with is None else partial(trained, models / entry.begins_with),
         objective=entry.objective,
-        settings=settings,
+        settings=replace(small_settings(entry.steps), lr=entry.lr),
         name=f"mnist, {entry.label}",
     )
 
