@@ -1,4 +1,5 @@
 import math
+from itertools import pairwise
 
 import pytest
 import torch
@@ -102,6 +103,20 @@ def test_patches_may_be_filled_up_and_marked() -> None:
     out = network(x, torch.rand(2), observed=x > 2)
     assert out.shape == (2, 2, 5, 7, 6)
     assert not torch.equal(out, network(x, torch.rand(2)))
+
+
+def test_labels_reach_every_picture_on_its_own() -> None:
+    network = picture_network(image_channels=1, num_classes=3)
+    x, t = torch.randint(6, (4, 8, 8)), torch.rand(4)
+    torch.testing.assert_close(network(x, t, condition=torch.arange(4)), network(x, t))  # as long as nothing is learnt
+    torch.nn.init.normal_(network.classes.weight)
+    outputs = [network(x, t, condition=torch.full((4,), label)) for label in range(4)]
+    assert all(not torch.equal(a, b) for a, b in pairwise(outputs))
+    torch.testing.assert_close(outputs[3], network(x, t))
+    mixed = network(x, t, condition=torch.arange(4))
+    torch.testing.assert_close(mixed, torch.stack([outputs[label][label] for label in range(4)]))
+    with pytest.raises(ValueError, match="build it with num_classes"):
+        picture_network(image_channels=1)(x, t, condition=torch.arange(4))
 
 
 def test_a_network_without_patches_is_described_as_before() -> None:

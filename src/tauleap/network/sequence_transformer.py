@@ -15,6 +15,7 @@ from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.adaptive_block import AdaptiveBlock, zeroed
 from tauleap.network.checks import check_call, check_dropout, check_heads, check_shape, check_sizes
 from tauleap.network.encoding import mark
+from tauleap.network.labels import add_label, label_vectors
 from tauleap.network.network import Network, Times
 from tauleap.network.rotary import Rotation
 from tauleap.network.time_embedding import TimeEmbedding
@@ -67,9 +68,8 @@ class SequenceTransformer(Network):
         )
         self.shape = sides
         self.head_size = width // heads
-        self.num_classes = num_classes
         self.time = TimeEmbedding(width, width, width, nn.SiLU())
-        self.classes = None if num_classes is None else nn.Embedding(num_classes + 1, width)
+        self.classes = label_vectors(num_classes, width)
         self.input = nn.Embedding(num_states, width)
         self.sites = None if sides is None else nn.Parameter(torch.randn(prod(sides), width))
         self.observed = nn.Parameter(torch.zeros(width))
@@ -98,25 +98,9 @@ class SequenceTransformer(Network):
         if self.sites is not None:
             h = h + self.sites
         h = mark(h, self.observed, None if observed is None else observed.flatten(1))
-        embedding = F.silu(self._embed(x, t, condition))
+        embedding = F.silu(add_label(self.time(t), self.classes, condition, len(x)))
         rotation = Rotation.of_length(h.shape[1], self.head_size, like=h)
         for block in self.blocks:
             h = block(h, embedding, rotation)
         scale, offset = self.modulation(embedding).unsqueeze(1).chunk(2, dim=-1)
         return self.output(torch.addcmul(offset, 1 + scale, self.norm(h))).unflatten(1, x.shape[1:])
-
-    def _embed(self, x: Tensor, t: Tensor, condition: Tensor | None) -> Tensor:
-        """Time and class -> (1 or B, width)."""
-        embedding = self.time(t)
-        if self.classes is None or self.num_classes is None:
-            if condition is not None:
-                raise ValueError("condition was given to a network without labels: build it with num_classes=...")
-            return embedding
-        if condition is None:
-            condition = torch.full((1,), self.num_classes, device=x.device)
-        elif condition.is_floating_point() or condition.shape != x.shape[:1]:
-            raise ValueError(
-                f"condition must be ({x.shape[0]},) integers, one label for each x, "
-                f"got {condition.dtype} of shape {tuple(condition.shape)}"
-            )
-        return embedding + self.classes(condition)

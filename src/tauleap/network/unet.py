@@ -14,6 +14,7 @@ from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.checks import check_call, check_dropout, check_shape, check_sizes
 from tauleap.network.encoding import normalise
+from tauleap.network.labels import add_label, label_vectors
 from tauleap.network.network import Network, Times
 from tauleap.network.time_embedding import TimeEmbedding
 from tauleap.network.unet_blocks import Stage, Upsample, group_norm
@@ -47,6 +48,7 @@ class UNet(Network):
             first level then has a side of H / ``patch``, where a convolution costs less and sees further.
         pad: fill sides up to a multiple of ``patch`` 2^(levels - 1), and cut them off again.
         channels_last: takes (B, H, W, C) in the place of (B, C, H, W).
+        num_classes: how many values the class label ``condition`` can have; None for a network without labels.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class UNet(Network):
         patch: int = 1,
         pad: bool = False,
         channels_last: bool = False,
+        num_classes: int | None = None,
     ) -> None:
         _check.integer("num_states", num_states, least=3 if masked else 2)
         check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs, patch=patch)
+        check_sizes(num_classes=1 if num_classes is None else num_classes)
         if width % 4:
             raise ValueError(f"width must be a multiple of 4, for the group norm, got {width}")
         if _check.integer("output_kernel", output_kernel, least=1) % 2 == 0:
@@ -92,6 +96,7 @@ class UNet(Network):
             output_kernel=output_kernel,
             pad=pad,
             channels_last=channels_last,
+            num_classes=num_classes,
             **({} if patch == 1 else {"patch": patch}),  # as runs from before it was there do not have it
         )
         self.num_states = num_states
@@ -107,6 +112,9 @@ class UNet(Network):
 
         time_width = 4 * width
         self.time = TimeEmbedding(width, time_width, time_width, nn.SiLU())
+        self.classes = label_vectors(num_classes, time_width)
+        if self.classes is not None:
+            nn.init.zeros_(self.classes.weight)  # so that a network without labels can be taught them
         pixels = image_channels * patch**2
         self.input = nn.Conv2d(pixels * (1 + mark_observed + masked), width, 3, padding=1)
         channels, skips = width, [width]
@@ -134,22 +142,33 @@ class UNet(Network):
         self.norm = group_norm(channels)
         self.output = nn.Conv2d(channels, outputs * pixels, output_kernel, padding=output_kernel // 2)
 
-    def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
-        """int64 (B, C, H, W) -> (B, C, H, W, 2): a mean offset and a log scale (or as many ``outputs``)."""
+    def forward(
+        self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
+    ) -> PerState:
+        """int64 (B, C, H, W) -> (B, C, H, W, 2): a mean offset and a log scale (or as many ``outputs``).
+
+        Args:
+            x: int64 (B, C, H, W), the noisy image.
+            t: floating, () or (B,).
+            observed: bool, true where a pixel is given.
+            condition: int64 (B,), class labels; the label ``num_classes``, like None for the whole batch, means that
+                the class is not known.
+        """
         check_call(x, t, observed)
         flat = x.ndim == 3 and self.image_channels == 1
         axis = -1 if self.channels_last else 1
         if x.ndim != 4 - flat or (not flat and x.shape[axis] != self.image_channels):
             wanted = "B, H, W, {}" if self.channels_last else "B, {}, H, W"
             raise ValueError(f"x must be images ({wanted.format(self.image_channels)}), got {tuple(x.shape)}")
+        embedding = F.silu(add_label(self.time(t), self.classes, condition, len(x)))
         if flat:
-            return self._pictures(x[:, None], t, None if observed is None else observed[:, None])[:, 0]
+            return self._pictures(x[:, None], embedding, None if observed is None else observed[:, None])[:, 0]
         if self.channels_last:
             observed = None if observed is None else observed.movedim(-1, 1)
-            return self._pictures(x.movedim(-1, 1), t, observed).movedim(1, -2)
-        return self._pictures(x, t, observed)
+            return self._pictures(x.movedim(-1, 1), embedding, observed).movedim(1, -2)
+        return self._pictures(x, embedding, observed)
 
-    def _pictures(self, x: States, t: Times, observed: SiteMask | None) -> PerState:
+    def _pictures(self, x: States, embedding: Tensor, observed: SiteMask | None) -> PerState:
         height, width = x.shape[2:]
         below, right = -height % self.divisor, -width % self.divisor
         if (below or right) and not self.pad:
@@ -163,7 +182,6 @@ class UNet(Network):
             h = F.pad(h, (0, right, 0, below))
         if self.patch > 1:
             h = F.pixel_unshuffle(h, self.patch)
-        embedding = F.silu(self.time(t))
         h = _laid_out(self.input(h))
         skips = [h]
         for i, stage in enumerate(self.down):
