@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pictures import Pictures
 
@@ -18,6 +19,7 @@ from tauleap.recipes.images import (
     discrete_time,
     even_in_log_time,
     gaussian_noise,
+    labelled_denoiser,
     mnist,
     small_denoiser,
     small_masked_denoiser,
@@ -43,17 +45,21 @@ class Entry:
     steps: int = 10_000
     lr: float = 1e-3
 
+    labels: bool = False
+    """Whether it is told the digit, in one of two cases."""
 
+
+OURS: dict[str, Any] = {"process": gaussian_noise, "denoiser": labelled_denoiser, "labels": True}
 MODELS = {
-    "first": Entry("Gaussian noise, weighted bound, first", gaussian_noise, small_denoiser, weighted()),
+    "first": Entry("Gaussian noise, weighted bound, no labels", gaussian_noise, small_denoiser, weighted()),
     "weighted": Entry(
-        "Gaussian noise, weighted bound", gaussian_noise, small_denoiser, weighted(), "first", steps=12_000, lr=7e-4
+        "Gaussian noise, weighted bound", objective=weighted(), begins_with="first", steps=12_000, lr=7e-4, **OURS
     ),
     "gaussian": Entry(
-        "Gaussian noise", gaussian_noise, small_denoiser, even_in_log_time(), "weighted", steps=1200, lr=2e-4
+        "Gaussian noise", objective=even_in_log_time(), begins_with="weighted", steps=1200, lr=2e-4, **OURS
     ),
     "d3pm-gaussian": Entry(
-        "D3PM Gauss", gaussian_noise, small_denoiser, discrete_time(D3PM_STEPS), "weighted", steps=1200, lr=2e-4
+        "D3PM Gauss", objective=discrete_time(D3PM_STEPS), begins_with="weighted", steps=1200, lr=2e-4, **OURS
     ),
     "d3pm-absorbing": Entry("D3PM absorbing", absorbing_noise, small_masked_denoiser, discrete_time(D3PM_STEPS)),
 }
@@ -62,16 +68,22 @@ MODELS = {
 def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     """How a model is trained; ``models`` is the folder of the others."""
     entry = MODELS[name]
+    before = None if entry.begins_with is None else models / entry.begins_with
     return mnist(
-        pictures.to_train,
+        partial(pictures.to_train, entry.labels),
         process=entry.process(),
-        denoiser=entry.denoiser if entry.begins_with is None else partial(trained, models / entry.begins_with),
+        denoiser=entry.denoiser if before is None else partial(trained, entry.denoiser, before),
         objective=entry.objective,
         settings=replace(small_settings(entry.steps), lr=entry.lr),
+        labels=entry.labels,
         name=f"mnist, {entry.label}",
     )
 
 
-def trained(folder: Path) -> Denoiser:
-    """The denoiser of a model that was trained before."""
-    return tl.load(folder).denoiser.train()
+def trained(build: Callable[[], Denoiser], folder: Path) -> Denoiser:
+    """A denoiser with the weights of a model that was trained before; labels that it did not know begin at nothing."""
+    made = build()
+    missing, unexpected = made.load_state_dict(tl.load(folder).denoiser.state_dict(), strict=False)
+    if unexpected or not set(missing) <= {"network.classes.weight"}:
+        raise ValueError(f"the weights in {folder} are of another network: {[*missing, *unexpected]}")
+    return made

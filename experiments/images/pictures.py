@@ -18,8 +18,10 @@ class Pictures:
     validation: Dataset
     test: Dataset
 
-    def to_train(self) -> tuple[Dataset, Dataset]:
-        """Without the digits, which the classifier alone is told."""
+    def to_train(self, labels: bool = False) -> tuple[Dataset, Dataset]:
+        """With the digits or, for models that are not told them, without."""
+        if labels:
+            return self.train, replace(self.validation, condition=None)
         return replace(self.train, condition=None), replace(self.validation, condition=None)
 
 

@@ -34,9 +34,9 @@ from tauleap.objective import (
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
-from tauleap.training.augment import flip_left_right
+from tauleap.training.augment import ForgetLabels, flip_left_right
 
-LEVELS = 256
+LEVELS, DIGITS = 256, 10
 _HELD_OUT = 1000
 DIRECT = 0.001
 """Weight of direct supervision (Appendix D)."""
@@ -89,6 +89,11 @@ def published_denoiser() -> Denoiser:
 def small_denoiser() -> Denoiser:
     """For one channel and 28 x 28, 2.3 million weights: it begins at patches, and is told which pixels are given."""
     return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL), LEVELS)
+
+
+def labelled_denoiser() -> Denoiser:
+    """The small one, which is told the digit, or that it is not known."""
+    return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL, num_classes=DIGITS), LEVELS)
 
 
 def small_masked_denoiser() -> Denoiser:
@@ -228,6 +233,7 @@ def mnist(
     process: ForwardProcess | None = None,
     denoiser: Callable[[], Denoiser] = small_denoiser,
     settings: Settings | None = None,
+    labels: bool = False,
     name: str = "mnist",
 ) -> Recipe:
     """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
@@ -242,12 +248,14 @@ def mnist(
         process: :func:`gaussian_noise` if absent.
         denoiser: builds it, with its network; :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
         settings: :func:`small_settings` if absent.
+        labels: tell the network the digit, in one of two cases; it needs :func:`labelled_denoiser`, and draws a digit
+            that is asked for by ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``.
         name: for messages.
     """
 
     def read() -> tuple[Dataset, Dataset | None]:
         train, _ = sources.mnist(data)  # pyright: ignore[reportArgumentType] (it is no function)
-        return replace(train, condition=None).split(min(_HELD_OUT, len(train) // 2))
+        return (train if labels else replace(train, condition=None)).split(min(_HELD_OUT, len(train) // 2))
 
     return images(
         data if callable(data) else read,
@@ -256,6 +264,7 @@ def mnist(
         settings=settings or small_settings(),
         process=process,
         objective=objective or weighted(),
+        prepare=ForgetLabels(DIGITS) if labels else None,
         masking=RandomMasks(nothing=0.8, spans=0.7),
         name=name,
     )

@@ -1,6 +1,8 @@
-"""What becomes of pictures before they are learnt from: functions for ``Recipe(prepare=...)``."""
+"""What becomes of a batch before it is learnt from: functions for ``Recipe(prepare=...)``."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -37,3 +39,31 @@ def flip_left_right(batch: Batch, generator: torch.Generator) -> Batch:
         None if batch.missing is None else turn(batch.missing.expand(x.shape)),
         batch.condition,
     )
+
+
+@dataclass(frozen=True)
+class ForgetLabels:
+    """Each label becomes ``unknown`` with probability ``share``: one network learns to draw with and without them.
+
+    ``unknown`` is the ``num_classes`` of the network.
+
+    >>> labels = torch.zeros(8, dtype=torch.int64)
+    >>> batch = Batch(torch.zeros(8, 2, dtype=torch.int64), condition=labels)
+    >>> ForgetLabels(3)(batch, torch.Generator().manual_seed(0)).condition
+    tensor([3, 3, 3, 0, 3, 3, 0, 3])
+    """
+
+    unknown: int
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.share <= 1:
+            raise ValueError(f"share must be a probability, got {self.share!r}")
+
+    def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
+        labels = batch.condition
+        if labels is None or labels.is_floating_point() or labels.shape != (len(batch.x0),):
+            given = "none" if labels is None else f"{labels.dtype} of shape {tuple(labels.shape)}"
+            raise ValueError(f"ForgetLabels is for a label each row, Dataset(x, condition=labels), got {given}")
+        forgotten = _draw.uniforms(labels.shape, labels.device, generator) < self.share
+        return replace(batch, condition=labels.masked_fill(forgotten, self.unknown))
