@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from tauleap.evaluate.plots import STYLE, save_png
 
 FIGURES = Path(__file__).parents[1] / "docs" / "figures"
-COLOURS = ("#6e016b", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d", "#8c96c6", "#fec44f", "#e7298a")
+COLOURS = ("#6e016b", "#41b6c4", "#d95f0e", "#238b45", "#4d4d4d", "#8c96c6", "#fec44f", "#e7298a", "#a6761d", "#1f78b4")
 _TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "ytick.labelleft": True}
 
 

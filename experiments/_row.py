@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from torch import Tensor
@@ -25,6 +25,8 @@ class Row:
 
     lattice: int | None = None
     """Times are multiples of one over it: those that a model in discrete time was trained for."""
+    told: bool = field(default=False, repr=False)
+    """Whether the network is told what to draw, all labels equally often; the label of the row says so too."""
 
     @property
     def grid(self) -> Tensor:

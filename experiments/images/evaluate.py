@@ -34,6 +34,7 @@ from tauleap.cli.runs import fingerprint
 from tauleap.evaluate import Estimate, bits_per_dim, frechet_distance
 from tauleap.evaluate._mode import evaluating
 from tauleap.objective import LogUniformTimes
+from tauleap.recipes.images import DIGITS
 from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -99,6 +100,7 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
             grid=row.grid,
             final=row.final,
             batch_size=BATCH,
+            condition=torch.arange(PIECE) % DIGITS if row.told else None,
             generator=torch.Generator().manual_seed(number),
         )
     return {
@@ -128,6 +130,7 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
             "frechet": numbers(frechet_distance(seen.features, real.features, groups=GROUPS)),
             "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
             "digits": round(seen.digits, 2),
+            "obeyed": obeyed(seen) if row.told else None,
             "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
             "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
             "times": rounded(held[0]["times"]),
@@ -142,6 +145,12 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
     }
     write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
+
+
+def obeyed(seen: classifier.Seen) -> dict[str, float]:
+    """How often the classifier sees the digit that was asked for, whose pieces have all of them in turn."""
+    asked = torch.arange(len(seen.probs)) % PIECE % DIGITS
+    return numbers(Estimate.of_mean((seen.probs.argmax(1) == asked).double()))
 
 
 def pieces_of(name: str, model: tl.Model | None, folder: Path) -> list[dict[str, Any]]:

@@ -34,6 +34,8 @@ KINDS = {
     "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3)),
     "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10)),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST),
+    "told-tldr-0": Row("tau-leaping, told the digit", "gaussian", published_sampler(), LARGEST, told=True),
+    "told": Row("ancestral steps, told the digit", "gaussian", Ancestral(), LARGEST, told=True),
     "weighted": Row("ancestral steps, weighted bound", "weighted", Ancestral(), LARGEST),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),

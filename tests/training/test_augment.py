@@ -1,13 +1,14 @@
-"""Mirrored pictures: half of them, pixels kept, with what is given and missing in its place."""
+"""What becomes of batches: mirrored pictures, with what is given and missing in its place, and forgotten labels."""
 
 import pytest
 import torch
 from scipy import stats
+from torch import Tensor
 
 from tauleap._draw import PartOfBatch
 from tauleap.observed import Observed
 from tauleap.testing.laws import LEVEL
-from tauleap.training import Batch, flip_left_right
+from tauleap.training import Batch, ForgetLabels, flip_left_right
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -89,3 +90,26 @@ def test_draws_come_from_the_generator_alone() -> None:
 def test_what_is_no_picture(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"for pictures \(batch, channels, height, width\), got rows of shape"):
         flip_left_right(Batch(pictures(3, *shape)), seeded())
+
+
+def test_labels_are_forgotten_as_often_as_asked() -> None:
+    """Of 4,000 labels 1,200 in the mean, with a deviation of 29: five of them either way, a chance of 6e-7."""
+    labels = torch.arange(4000) % 10
+    batch = Batch(torch.zeros(4000, 2, dtype=torch.int64), condition=labels)
+    told = ForgetLabels(10, share=0.3)(batch, torch.Generator().manual_seed(0)).condition
+    assert told is not None
+    forgotten = told == 10
+    assert abs(int(forgotten.sum()) - 1200) < 145
+    assert torch.equal(told[~forgotten], labels[~forgotten])
+    assert torch.equal(labels, torch.arange(4000) % 10)
+
+
+@pytest.mark.parametrize("condition", [None, torch.zeros(4), torch.zeros(3, dtype=torch.int64)])
+def test_labels_must_be_there_to_be_forgotten(condition: Tensor | None) -> None:
+    with pytest.raises(ValueError, match="a label each row"):
+        ForgetLabels(10)(Batch(torch.zeros(4, 2, dtype=torch.int64), condition=condition), torch.Generator())
+
+
+def test_a_share_is_a_probability() -> None:
+    with pytest.raises(ValueError, match="probability"):
+        ForgetLabels(10, share=1.5)

@@ -1,10 +1,21 @@
 """Training, on Lightning Fabric: one core or many machines, and nothing lost when it is killed."""
 
-from tauleap.training.augment import flip_left_right
+from tauleap.training.augment import ForgetLabels, flip_left_right
 from tauleap.training.loop import Result, train
 from tauleap.training.masking import RandomMasks
 from tauleap.training.meter import NonFiniteError
 from tauleap.training.recipe import Batch, Recipe, Settings
 from tauleap.training.run import Run
 
-__all__ = ["Batch", "NonFiniteError", "RandomMasks", "Recipe", "Result", "Run", "Settings", "flip_left_right", "train"]
+__all__ = [
+    "Batch",
+    "ForgetLabels",
+    "NonFiniteError",
+    "RandomMasks",
+    "Recipe",
+    "Result",
+    "Run",
+    "Settings",
+    "flip_left_right",
+    "train",
+]

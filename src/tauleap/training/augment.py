@@ -50,7 +50,7 @@ class ForgetLabels:
     >>> labels = torch.zeros(8, dtype=torch.int64)
     >>> batch = Batch(torch.zeros(8, 2, dtype=torch.int64), condition=labels)
     >>> ForgetLabels(3)(batch, torch.Generator().manual_seed(0)).condition
-    tensor([3, 3, 3, 0, 3, 3, 0, 3])
+    tensor([0, 0, 3, 0, 0, 0, 3, 3])
     """
 
     unknown: int
