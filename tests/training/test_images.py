@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+import tauleap as tl
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
@@ -18,6 +19,7 @@ from tauleap.recipes.images import (
     absorbing_noise,
     discrete_time,
     gaussian_noise,
+    labelled_denoiser,
     one_pass,
     published_denoiser,
     published_sampler,
@@ -29,7 +31,7 @@ from tauleap.recipes.images import (
 )
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
-from tauleap.training.augment import flip_left_right
+from tauleap.training.augment import ForgetLabels, flip_left_right
 
 
 def weights(build) -> int:
@@ -48,7 +50,8 @@ def test_the_papers_settings() -> None:
         *(0.9999, 1.0, 2_000_000),
     )
     assert repr(one_pass()) == "PaperElbo(passes=1) + 0.001 * CrossEntropy()"
-    assert repr(discrete_time(256)) == "DiscreteTimeElbo(256) + 0.001 * CrossEntropy()"
+    hybrid = "DiscreteTimeElbo(256) + 0.001 * CrossEntropy()"
+    assert repr(discrete_time(256)) == f"Subsampled({hybrid}, sites=0.25, share=4)"
     assert isinstance(published_sampler(), TauLeaping)
     corrected = published_sampler(10)
     assert isinstance(corrected, WithCorrector)
@@ -84,11 +87,13 @@ def pictures(rows: int) -> Dataset:
     return Dataset(draws, 256)
 
 
+SIZES = {"width": 4, "multipliers": (1, 1), "depth": 1, "attention_levels": (), "mark_observed": True}
+
+
 def tiny(masked: bool) -> Denoiser:
-    sizes = {"width": 4, "multipliers": (1, 1), "depth": 1, "attention_levels": (), "mark_observed": True}
     if masked:
-        return NetworkDenoiser(UNet(257, 1, **sizes, outputs=257, output_kernel=1, masked=True))
-    return TruncatedLogistic(UNet(256, 1, **sizes), 256)
+        return NetworkDenoiser(UNet(257, 1, **SIZES, outputs=257, output_kernel=1, masked=True))
+    return TruncatedLogistic(UNet(256, 1, **SIZES), 256)
 
 
 @pytest.mark.parametrize(
@@ -106,11 +111,33 @@ def test_every_model_trains(process: ForwardProcess, objective: Objective, tmp_p
         process=process,
         objective=objective,
         denoiser=lambda: tiny(process.num_states == 257),
-        settings=replace(small_settings(300), batch_size=2, steps=2),
+        settings=replace(small_settings(300), batch_size=4, steps=2),
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
     assert done.stopped == "finished"
     assert recipe.model().form == ImageForm(1, 28, 28)
+
+
+def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
+    def denoiser() -> Denoiser:
+        return TruncatedLogistic(UNet(256, 1, **SIZES, num_classes=10), 256)
+
+    data = replace(pictures(8), condition=torch.arange(8))
+    recipe = mnist(
+        lambda: (data, None),
+        denoiser=denoiser,
+        settings=replace(small_settings(300), batch_size=4, steps=3, lr=0.1, warmup=0),
+        labels=True,
+    )
+    assert recipe.prepare == ForgetLabels(10)
+    done = train(replace(recipe, picture=None), Run(tmp_path / "run", tensorboard=False))
+    model = tl.load(done.checkpoint)
+    assert bool((model.denoiser.network.classes.weight != 0).any())
+    x, t = torch.zeros(2, 1, 28, 28, dtype=torch.int64), 0.5
+    told, untold = (model.reverse.posterior(x, t, condition=c).logits for c in (torch.tensor([3, 3]), None))
+    assert not torch.equal(told, untold)
+    kept = mnist(saved(tmp_path / "digits.npz", (28, 28)), labels=True).data()[0]
+    assert kept.condition is not None
 
 
 def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:
@@ -122,8 +149,9 @@ def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:
 
 
 def test_the_small_networks_are_small() -> None:
-    assert weights(small_denoiser) == 1_113_378
-    assert weights(small_masked_denoiser) < 1_200_000
+    assert weights(small_denoiser) == 2_253_608
+    assert weights(labelled_denoiser) == 2_253_608 + 11 * 192
+    assert weights(small_masked_denoiser) < 2_400_000
 
 
 def test_a_sheet_has_every_image_in_its_place() -> None:
