@@ -9,6 +9,7 @@ page. Samples by ancestral steps, seed 0.
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -53,7 +54,21 @@ def main() -> None:
         f"*`{COMMAND}`: of {NUMBER} samples by ancestral steps in {STEPS} and of {NUMBER} rows held out the distance "
         f"to the nearest training row; bits/dim of {NUMBER} rows, {TIMES} times each; seed 0, ± is a standard error.*"
     )
-    _page.write("responsible_use.md", "copies", f"{_page.table(HEAD, rows)}\n\n{made}")
+    said = " ".join(verdict(cells) for cells in rows)
+    _page.write("responsible_use.md", "copies", f"{_page.table(HEAD, rows)}\n\n{said}\n\n{made}")
+
+
+def verdict(cells: list[str]) -> str:
+    """What the numbers of a row say, by two standard errors."""
+    name = cells[0].partition(":")[0]
+    samples, others, training, held_out = (tuple(map(float, cells[k].split(" ± "))) for k in (1, 2, 4, 5))
+    nearer = others[0] - samples[0] > 2 * math.hypot(samples[1], others[1])
+    likelier = held_out[0] - training[0] > 2 * math.hypot(training[1], held_out[1])
+    heart = "likelier than others: it has learnt part of them by heart" if likelier else "no likelier than others"
+    return (
+        f"{name}: samples are {'nearer' if nearer else 'no nearer'} to the training rows than other rows are, and the "
+        f"model finds its training rows {heart}."
+    )
 
 
 def row(name: str, what: str, train: Tensor, test: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> list[str]:
