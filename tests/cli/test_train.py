@@ -87,7 +87,7 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("recipe", "steps", "decay"),
-    [("mnist", None, 4000), ("mnist", 600, 600), ("mnist", 9000, 9000), ("mnist", 200, 4000), ("toy", 101, 101)],
+    [("mnist", None, 10_000), ("mnist", 600, 600), ("mnist", 9000, 9000), ("mnist", 200, 10_000), ("toy", 101, 101)],
 )
 def test_the_learning_rate_falls_to_the_last_step(
     recipe: str, steps: int | None, decay: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
