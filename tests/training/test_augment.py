@@ -104,8 +104,13 @@ def test_labels_are_forgotten_as_often_as_asked() -> None:
     assert torch.equal(labels, torch.arange(4000) % 10)
 
 
-@pytest.mark.parametrize("condition", [None, torch.zeros(4), torch.zeros(3, dtype=torch.int64)])
-def test_labels_must_be_there_to_be_forgotten(condition: Tensor | None) -> None:
+def test_rows_without_labels_stay_as_they_are() -> None:
+    batch = Batch(torch.zeros(4, 2, dtype=torch.int64))
+    assert ForgetLabels(10)(batch, torch.Generator()) is batch
+
+
+@pytest.mark.parametrize("condition", [torch.zeros(4), torch.zeros(3, dtype=torch.int64)])
+def test_labels_must_be_labels_to_be_forgotten(condition: Tensor) -> None:
     with pytest.raises(ValueError, match="a label each row"):
         ForgetLabels(10)(Batch(torch.zeros(4, 2, dtype=torch.int64), condition=condition), torch.Generator())
 

@@ -124,9 +124,9 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
 
     data = replace(pictures(8), condition=torch.arange(8))
     recipe = mnist(
-        lambda: (data, None),
+        lambda: (data, pictures(2)),
         denoiser=denoiser,
-        settings=replace(small_settings(300), batch_size=4, steps=3, lr=0.1, warmup=0),
+        settings=replace(small_settings(300), batch_size=4, steps=3, lr=0.1, warmup=0, validate_every=3),
         labels=True,
     )
     assert recipe.prepare == ForgetLabels(10)

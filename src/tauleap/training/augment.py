@@ -45,7 +45,8 @@ def flip_left_right(batch: Batch, generator: torch.Generator) -> Batch:
 class ForgetLabels:
     """Each label becomes ``unknown`` with probability ``share``: one network learns to draw with and without them.
 
-    ``unknown`` is the ``num_classes`` of the network.
+    ``unknown`` is the ``num_classes`` of the network. Rows without labels, such as those held out may be, stay as they
+    are.
 
     >>> labels = torch.zeros(8, dtype=torch.int64)
     >>> batch = Batch(torch.zeros(8, 2, dtype=torch.int64), condition=labels)
@@ -62,8 +63,10 @@ class ForgetLabels:
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
         labels = batch.condition
-        if labels is None or labels.is_floating_point() or labels.shape != (len(batch.x0),):
-            given = "none" if labels is None else f"{labels.dtype} of shape {tuple(labels.shape)}"
+        if labels is None:
+            return batch
+        if labels.is_floating_point() or labels.shape != (len(batch.x0),):
+            given = f"{labels.dtype} of shape {tuple(labels.shape)}"
             raise ValueError(f"ForgetLabels is for a label each row, Dataset(x, condition=labels), got {given}")
         forgotten = _draw.uniforms(labels.shape, labels.device, generator) < self.share
         return replace(batch, condition=labels.masked_fill(forgotten, self.unknown))
