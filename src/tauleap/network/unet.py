@@ -72,7 +72,8 @@ class UNet(Network):
     ) -> None:
         _check.integer("num_states", num_states, least=3 if masked else 2)
         check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs, patch=patch)
-        check_sizes(num_classes=1 if num_classes is None else num_classes)
+        if num_classes is not None:
+            check_sizes(num_classes=num_classes)
         if width % 4:
             raise ValueError(f"width must be a multiple of 4, for the group norm, got {width}")
         if _check.integer("output_kernel", output_kernel, least=1) % 2 == 0:

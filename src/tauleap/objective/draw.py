@@ -56,7 +56,7 @@ class Draw:
         self.observed, self.condition, self.generator = observed, condition, generator
         self.rows = condition is not None and (has_rows(condition, len(x0)) if rows is None else rows)
         self.missing = check_missing(missing, x0)
-        self.x0 = self._clean(x0)
+        self.x0, self.samples = self._clean(x0), len(x0)
         self.scored = self._scored()
         self.given = t is not None
         self.share = gcd(share, len(x0)) if t is None else 1
@@ -150,11 +150,11 @@ class Draw:
             posterior = posterior.restricted(reachable | ~reachable.any(-1, keepdim=True))
         return posterior.log_prob(self.x0)
 
-    def sum(self, values: PerSite) -> Float[Tensor, " batch"]:
+    def sum(self, values: PerSite) -> Float[Tensor, " samples"]:
         """The sum over the scored sites of each sample."""
         if self.observed is not None or self.missing is not None:
             values = values.masked_fill(~self.scored, 0.0)
-        return values.flatten(1).sum(-1) if values.ndim > 1 else values
+        return values.reshape(self.samples, -1).sum(-1)
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
         """``values`` at the drawn times, weighted so that their mean is the mean over the times, times ``factor``."""

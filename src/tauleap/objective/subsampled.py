@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
@@ -73,7 +75,8 @@ def _part(draw: Draw, sites: float) -> Draw:
 class _Part(Draw):
     """A draw of which some sites are looked at, samples that share a time in one row: (batch / share, share * sites).
 
-    After the network was asked every site is on its own, so that it does not matter in which row it stands.
+    After the network was asked every site is on its own, so that it does not matter in which row it stands. So each row
+    has a time of its own here, and nothing is shared any more.
     """
 
     def __init__(self, whole: Draw, sites: float) -> None:
@@ -81,8 +84,8 @@ class _Part(Draw):
         self.reverse: ReverseProcess = whole.reverse
         self.times, self.passes, self.given, self.weight = whole.times, whole.passes, whole.given, whole.weight
         self.observed, self.missing, self.condition = whole.observed, whole.missing, whole.condition
-        self.rows, self.generator, self.share, self.parts = whole.rows, whole.generator, whole.share, {}
-        self.t = whole.distinct
+        self.rows, self.generator, self.share, self.parts = whole.rows, whole.generator, 1, {}
+        self.t, self.samples = whole.distinct, whole.samples
         every = whole.x0[0].numel()
         count = max(1, round(sites * every))
         self._chosen = None if count == every else _some(every, count, whole)
@@ -90,18 +93,17 @@ class _Part(Draw):
         self.x0: States = self._narrowed(whole.x0)
         self.scored = self._narrowed(whole.scored)
         self._reversals: dict[Pass, Reversal] = {}
-        self._posteriors_here: dict[Pass, Posterior] = {}
 
     @property
     def _kernel(self) -> Kernel:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self._whole._kernel
 
-    @property
-    def noised(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @cached_property
+    def noised(self) -> States:
         return self._narrowed(self._whole.noised)
 
-    @property
-    def earliest(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
+    @cached_property
+    def earliest(self) -> States:
         return self._narrowed(self._whole.earliest)
 
     @property
@@ -112,24 +114,15 @@ class _Part(Draw):
     def count(self) -> Tensor:
         return self._whole.count
 
-    def reversal(self, which: Pass) -> Reversal:
-        if which not in self._reversals:
-            kernel = None if which == "earliest" else self._kernel
-            self._reversals[which] = self.reverse.at(self.x(which), self.time(which), kernel=kernel)
-        return self._reversals[which]
-
-    def posterior(self, which: Pass) -> Posterior:
-        if which not in self._posteriors_here:
-            self._posteriors_here[which] = self._whole.posterior(which).rearranged(self._narrowed)
-        return self._posteriors_here[which]
+    @cached_property
+    def _posteriors(self) -> dict[Pass, Posterior]:
+        return {which: self._whole.posterior(which).rearranged(self._narrowed) for which in self.passes}
 
     def sum(self, values: PerSite) -> Float[Tensor, " samples"]:
-        if self.observed is not None or self.missing is not None:
-            values = values.masked_fill(~self.scored, 0.0)
-        return self._factor * values.reshape(len(self._whole.x0), -1).sum(-1)
+        return self._factor * super().sum(values)
 
     def per_sample(self, values: Tensor) -> Tensor:
-        return values.repeat_interleave(self.share)
+        return values.repeat_interleave(self._whole.share)
 
     def again(self, t: float) -> Draw:
         return _Part(self._whole.again(t), self._sites)
@@ -140,7 +133,7 @@ class _Part(Draw):
         some = values.reshape(batch, -1, *more)
         if self._chosen is not None:
             some = some.index_select(1, self._chosen)
-        return some.reshape(batch // self.share, -1, *more)
+        return some.reshape(batch // self._whole.share, -1, *more)
 
 
 def _some(every: int, count: int, draw: Draw) -> Tensor:
