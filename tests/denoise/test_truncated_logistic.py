@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from tauleap.denoise import TruncatedLogistic
-from tauleap.denoise.truncated_logistic import truncated_logistic_logits
+from tauleap.denoise.truncated_logistic import truncated_logistic_log_prob, truncated_logistic_logits
 
 
 def exact_log_probs(mean: float, scale: float, num_states: int) -> list[float]:
@@ -53,6 +53,53 @@ def test_single_precision_keeps_the_tails_and_sums_to_one(mean: float, scale: fl
     torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
     assert float((found.double() - wanted).abs().max()) < 1e-3
     assert math.isclose(found.double().exp().sum().item(), 1.0, rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 0.05, 1.0, 10.0])
+@pytest.mark.parametrize("mean", [-3.0, -1.0, -0.2, 0.0, 0.7, 1.0, 2.5])
+def test_log_prob_of_one_state_is_right_in_both_tails(mean: float, scale: float) -> None:
+    wanted = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
+    centre = torch.full((256,), mean, dtype=torch.float64)
+    width = torch.full((256,), math.log(scale), dtype=torch.float64)
+    found = truncated_logistic_log_prob(centre, width, torch.arange(256), 256)
+    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    single = truncated_logistic_log_prob(centre.float(), width.float(), torch.arange(256), 256)
+    exact = exact_log_probs(centre.float()[0].item(), math.exp(width.float()[0].item()), 256)
+    # Beyond the range, where no tanh is, distances of 2,000 scales cancel, each rounded to 1e-4.
+    error = 2e-6 if abs(mean) <= 1 else 1e-4
+    torch.testing.assert_close(single.double(), torch.tensor(exact, dtype=torch.float64), rtol=2e-6, atol=error)
+
+
+def test_log_prob_of_one_state_has_the_gradients_of_the_logits() -> None:
+    generator = torch.Generator().manual_seed(0)
+    mean = (3 * torch.rand(2, 16, generator=generator, dtype=torch.float64) - 1.5).requires_grad_()
+    log_scale = (4 * torch.rand(2, 16, generator=generator, dtype=torch.float64) - 3).requires_grad_()
+    x0 = torch.arange(16).expand(2, 16)
+
+    def closed() -> Tensor:
+        return truncated_logistic_log_prob(mean, log_scale, x0, 16)
+
+    def written_out() -> Tensor:
+        return truncated_logistic_logits(mean, log_scale, 16).log_softmax(-1).gather(-1, x0[..., None]).squeeze(-1)
+
+    torch.testing.assert_close(closed(), written_out())
+    for found, wanted in zip(
+        torch.autograd.grad(closed().sum(), (mean, log_scale)),
+        torch.autograd.grad(written_out().sum(), (mean, log_scale)),
+        strict=True,
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("out", [(-1e4, -1e4), (1e4, -1e4), (0.0, -1e4), (0.0, 80.0), (-30.0, 5.0)])
+def test_extreme_outputs_keep_finite_gradients_of_log_prob(out: tuple[float, float]) -> None:
+    network = Fixed(torch.tensor(out))
+    x = torch.tensor([[0, 128, 255]])
+    found = TruncatedLogistic(network, 256)(x, 0.5).log_prob(x.flip(1))
+    assert bool(torch.isfinite(found).all())
+    found.sum().backward()
+    assert network.out.grad is not None
+    assert bool(torch.isfinite(network.out.grad).all())
 
 
 class Fixed(nn.Module):

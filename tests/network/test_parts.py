@@ -1,4 +1,4 @@
-"""Time embedding, FiLM, rotary positions and encodings."""
+"""Time embedding, FiLM, rotary positions, encodings, and attention between pixels."""
 
 import math
 
@@ -9,6 +9,7 @@ from tauleap.network.encoding import normalise, one_hot
 from tauleap.network.film import FiLM
 from tauleap.network.rotary import Rotation
 from tauleap.network.time_embedding import TimeEmbedding, sinusoidal
+from tauleap.network.unet_blocks import PixelAttention
 
 
 def test_sinusoidal_embedding_is_the_formula() -> None:
@@ -59,3 +60,22 @@ def test_encodings(dtype: torch.dtype) -> None:
     hot = one_hot(x, 5, dtype)
     assert hot.dtype == dtype
     assert torch.equal(hot, torch.nn.functional.one_hot(x, 5).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_pixel_attention_is_the_formula_with_its_gradients(dtype: torch.dtype) -> None:
+    """In half precision too, where it is computed in another way; to the rounding of the numbers."""
+    torch.manual_seed(0)
+    attention, h = PixelAttention(16).double(), torch.randn(2, 16, 3, 4, dtype=torch.float64)
+    torch.nn.init.normal_(attention.out.weight)
+    pixels = attention.norm(h).flatten(2).transpose(1, 2)
+    q, k, v = attention.qkv(pixels).chunk(3, dim=-1)
+    update = attention.out((q @ k.transpose(1, 2) / math.sqrt(16)).softmax(-1) @ v)
+    wanted = (h + update.transpose(1, 2).reshape(h.shape)) / math.sqrt(2)
+    wanted_grad = torch.autograd.grad(wanted.square().sum(), attention.qkv.weight)[0]
+    attention = attention.to(dtype)
+    found = attention(h.to(dtype))
+    grad = torch.autograd.grad(found.square().sum(), attention.qkv.weight)[0]
+    error = 0.03 if dtype == torch.bfloat16 else 1e-5
+    for one, other in ((found.detach(), wanted.detach()), (grad, wanted_grad)):
+        assert float((one.double() - other).norm() / other.norm()) < error

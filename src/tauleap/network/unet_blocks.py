@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import gcd, sqrt
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -48,9 +49,18 @@ class PixelAttention(nn.Module):
     def forward(self, h: Tensor) -> Tensor:
         """(B, channels, H, W) -> (B, channels, H, W)."""
         pixels = self.norm(h).flatten(2).transpose(1, 2)
-        q, k, v = self.qkv(pixels).unsqueeze(1).chunk(3, dim=-1)
-        update = self.out(F.scaled_dot_product_attention(q, k, v).squeeze(1))
+        update = self.out(_attend(*self.qkv(pixels).chunk(3, dim=-1)))
         return (h + update.transpose(1, 2).view_as(h)) / sqrt(2)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """softmax(q k^T / sqrt channels) v: torch's fused kernel, but where two products and their gradients take half of
+    its time or less, on a CPU in half precision.
+    """
+    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
+        weights = torch.bmm(q * q.shape[-1] ** -0.5, k.transpose(1, 2)).softmax(-1)
+        return torch.bmm(weights.to(v.dtype), v)
+    return F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]
 
 
 class Stage(nn.Module):
