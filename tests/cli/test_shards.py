@@ -19,9 +19,9 @@ from tauleap.cli import drawing, runs
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import images
 from tauleap.data.images import ImageForm
-from tauleap.denoise import NetworkDenoiser
-from tauleap.network import ResidualMLP
-from tauleap.noise import Constant, Uniform
+from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
+from tauleap.network import ResidualMLP, UNet
+from tauleap.noise import Constant, Gaussian, Uniform
 
 ASK = ["sample", "toy", "-n", 45, "--steps", 2, "--batch-size", 10]
 
@@ -270,7 +270,7 @@ def test_a_folder_of_an_older_version_goes_on(
     out = tmp_path / "s"
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
     held_now = json.loads((out / "request.json").read_text())
-    for name in ("correctors", "corrector_scale", "corrector_start", "format"):
+    for name in ("correctors", "corrector_scale", "corrector_start", "format", "labels"):
         del held_now["request"][name]
     (out / "request.json").write_text(json.dumps(held_now))
     ran([*ASK, "--out", out], capsys)
@@ -398,6 +398,48 @@ def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.Capt
     )
 
 
+@pytest.fixture(scope="module")
+def labelled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of pictures 4 x 4 that are told one of three labels, and draw something else for each."""
+    torch.manual_seed(0)
+    network = UNet(256, 1, width=4, multipliers=(1,), depth=1, attention_levels=(), num_classes=3)
+    torch.nn.init.normal_(network.classes.weight, std=3.0)
+    for parameter in network.output.parameters():
+        torch.nn.init.normal_(parameter)
+    process = Gaussian(256, Constant(20.0), sigma_0=512.0, sigma_r=6.0)
+    model = tl.Model(process, TruncatedLogistic(network, 256), shape=(1, 4, 4), form=ImageForm(1, 4, 4))
+    return model.save(tmp_path_factory.mktemp("labelled") / "m")
+
+
+def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However the parts are cut: a part that begins at sample 4 goes on with the second of three."""
+    ask = ["sample", labelled_model, "-n", 8, "--steps", 3, "--batch-size", 4, "--format", "npy"]
+    (file,) = ran([*ask, "--label", "2, 0,1", "--out", tmp_path / "l"], capsys)["files"]
+    model, labels = tl.load(labelled_model), torch.tensor([2, 0, 1, 2, 0, 1, 2, 0])
+    for first in (0, 4):
+        expected = model.sample(
+            4,
+            steps=3,
+            seed=runs.part_seed(0, first),
+            batch_size=4,
+            condition=labels[first : first + 4],
+            states=True,
+        )
+        np.testing.assert_array_equal(np.load(file)[first : first + 4], expected.numpy())
+    (plain,) = ran([*ask, "--out", tmp_path / "p"], capsys)["files"]
+    assert (np.load(plain) != np.load(file)).any()
+    assert "labels differ" in refused([*ask, "--label", "1", "--out", tmp_path / "l"], capsys)
+
+
+@pytest.mark.parametrize("text", ["3", "-1", "", "0,,1", "seven", "0:2", "1.0", "9" * 30])
+def test_labels_that_the_model_has_not(
+    text: str, labelled_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = refused(["sample", labelled_model, f"--label={text}", "--out", tmp_path / "s"], capsys)
+    assert "--label must be one of 0 to 2" in error
+    assert not (tmp_path / "s").exists()
+
+
 def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ask = ["sample", "toy", "--out", tmp_path / "s"]
     for more, message in [
@@ -406,6 +448,7 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--memory", "nan"], "--memory must be a finite number"),
         (["--memory", 1, "--batch-size", 3], "write one of them"),
         (["--format", "npy"], "--format is for models of pictures"),
+        (["--label", 1], "--label is for models that were trained with labels"),
         (["--correctors", -1], "--correctors must be >= 0"),
         (["--corrector-scale", 1], "--corrector-scale needs --correctors"),
         (["--corrector-start", 1], "--corrector-start needs --correctors"),

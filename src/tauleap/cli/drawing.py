@@ -22,6 +22,7 @@ from rich.progress import track
 from torch import Tensor
 
 from tauleap import _files
+from tauleap.cli.labels import dealt
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
@@ -53,6 +54,7 @@ class Request:
     corrector_scale: float = 1.0
     corrector_start: float = 1.0
     format: Literal["npy"] | None = None  # the data's own
+    labels: str | None = None
 
     @property
     def places(self) -> range:
@@ -143,6 +145,7 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         temperature=request.temperature,
         seed=part_seed(request.seed, first),
         batch_size=rows,
+        condition=None if request.labels is None else dealt(request.labels, first, rows),
         states=True,
     )
     with _files.replacing(_part(parts, first)) as file:

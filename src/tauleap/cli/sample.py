@@ -25,6 +25,8 @@ class Sample:
     """How a step is made."""
     temperature: float = 1.0
     """The logits are divided by it: below 1 samples are likelier and less various."""
+    label: str | None = None
+    """Of a model that was trained with labels: the one to draw, or several such as 0,1,2, dealt out in turn."""
     out: Path | None = None
     """Folder for the samples; NAME-samples by default."""
     seed: int = 0
@@ -61,11 +63,13 @@ class Sample:
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
         from tauleap.cli.drawing import Request, draw_to, recorded_batch_size
+        from tauleap.cli.labels import read_labels
         from tauleap.cli.runs import fingerprint, open_run, rows_at_once
 
         model, form = open_run(self.run_folder)
         if self.format is not None and form.kind != "images":
             raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
+        labels = None if self.label is None else read_labels(self.label, model)
         asked = self.batch_size
         if asked is None and self.memory is None:
             asked = recorded_batch_size(out)
@@ -82,6 +86,7 @@ class Sample:
             scale,
             start,
             "npy" if self.format == "npy" else None,
+            labels,
         )
         drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
         facts = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}

@@ -1,0 +1,35 @@
+"""``--label``: which classes a model that knows labels is to draw."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from tauleap.pretrained import Model
+
+
+def read_labels(text: str, model: Model) -> str:
+    """``7`` or ``0, 1, 2`` without spaces, checked against the labels that the model's network has."""
+    vectors = getattr(getattr(model.denoiser, "network", None), "classes", None)
+    if vectors is None:
+        raise ValueError("--label is for models that were trained with labels, and this one was not: leave it out")
+    count = vectors.num_embeddings - 1  # the last one is for a label that is not known
+    words = [word.strip() for word in text.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdecimal() and len(word) < 10 and int(word) < count):
+            raise ValueError(f"--label must be one of 0 to {count - 1}, or several such as 0,1, got {word!r}")
+    return ",".join(str(int(word)) for word in words)
+
+
+def dealt(labels: str, first: int, rows: int) -> Tensor:
+    """The labels in turn for ``rows`` samples from number ``first`` on.
+
+    >>> dealt("3,5", 1, 4)
+    tensor([5, 3, 5, 3])
+    """
+    import torch
+
+    each = torch.tensor([int(label) for label in labels.split(",")])
+    return each[(first + torch.arange(rows)) % len(each)]
