@@ -18,11 +18,9 @@ class Pictures:
     validation: Dataset
     test: Dataset
 
-    def to_train(self, labels: bool = False) -> tuple[Dataset, Dataset]:
-        """With the digits or, for models that are not told them, without."""
-        if labels:
-            return self.train, replace(self.validation, condition=None)
-        return replace(self.train, condition=None), replace(self.validation, condition=None)
+    def to_train(self) -> tuple[Dataset, Dataset]:
+        """With the digits, and those to validate with without them: bits/dim is that of pictures alone."""
+        return self.train, replace(self.validation, condition=None)
 
 
 def load(path: Path) -> Pictures:

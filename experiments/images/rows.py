@@ -28,16 +28,17 @@ def corrected(
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
 
-DISCRETE: dict[str, Any] = {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
+TOLD: dict[str, Any] = {"told": True}
+"""The digit is drawn first, evenly, and the network is told."""
+DISCRETE: dict[str, Any] = TOLD | {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
 KINDS = {
-    "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST),
-    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3)),
-    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10)),
-    "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST),
-    "told-tldr-0": Row("tau-leaping, told the digit", "gaussian", published_sampler(), LARGEST, told=True),
-    "told": Row("ancestral steps, told the digit", "gaussian", Ancestral(), LARGEST, told=True),
-    "weighted": Row("ancestral steps, weighted bound", "weighted", Ancestral(), LARGEST),
-    "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0),
+    "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST, **TOLD),
+    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3), **TOLD),
+    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **TOLD),
+    "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **TOLD),
+    "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST),
+    "weighted": Row("ancestral steps, weighted bound", "weighted", Ancestral(), LARGEST, **TOLD),
+    "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **TOLD),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
     "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, **DISCRETE),
 }
@@ -46,6 +47,7 @@ SWEEP = {
         f"{name}, {correctors} of {scale:g} below t = {start:g}",
         "gaussian",
         *corrected(correctors, scale, start, predictor),
+        **TOLD,
     ).at(SWEEP_BUDGET)
     for name, predictor, correctors, scale, start in (
         ("tau-leaping", TauLeaping(), 3, 0.5, 0.1),

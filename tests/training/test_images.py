@@ -1,6 +1,7 @@
 """The recipes of images: the paper's settings, and that their pieces train on real files."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,6 @@ from tauleap.recipes.images import (
     absorbing_noise,
     discrete_time,
     gaussian_noise,
-    labelled_denoiser,
     one_pass,
     published_denoiser,
     published_sampler,
@@ -51,7 +51,7 @@ def test_the_papers_settings() -> None:
     )
     assert repr(one_pass()) == "PaperElbo(passes=1) + 0.001 * CrossEntropy()"
     hybrid = "DiscreteTimeElbo(256) + 0.001 * CrossEntropy()"
-    assert repr(discrete_time(256)) == f"Subsampled({hybrid}, sites=0.25, share=4)"
+    assert repr(discrete_time(256)) == f"Subsampled({hybrid}, sites=0.125, share=8)"
     assert isinstance(published_sampler(), TauLeaping)
     corrected = published_sampler(10)
     assert isinstance(corrected, WithCorrector)
@@ -150,7 +150,7 @@ def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:
 
 def test_the_small_networks_are_small() -> None:
     assert weights(small_denoiser) == 2_253_608
-    assert weights(labelled_denoiser) == 2_253_608 + 11 * 192
+    assert weights(partial(small_denoiser, labels=True)) == 2_253_608 + 11 * 192
     assert weights(small_masked_denoiser) < 2_400_000
 
 

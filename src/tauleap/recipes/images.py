@@ -10,6 +10,8 @@ import math
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,7 +60,7 @@ def one_pass() -> Objective:
 
 
 def weighted() -> Objective:
-    """The complete bound with the weight t^1.5 in time, at a quarter of the pixels: no bound any more.
+    """The complete bound with the weight t^1.5 in time, at an eighth of the pixels: no bound any more.
 
     In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
     0.9, is learnt late.
@@ -78,7 +80,7 @@ def discrete_time(steps: int) -> Objective:
 
 def _sparingly(objective: Objective) -> Objective:
     """With 256 states and a small network the loss would otherwise cost more than the network."""
-    return Subsampled(objective, sites=0.25, share=4)
+    return Subsampled(objective, sites=0.125, share=8)
 
 
 def published_denoiser() -> Denoiser:
@@ -86,31 +88,35 @@ def published_denoiser() -> Denoiser:
     return TruncatedLogistic(UNet(LEVELS, 3), LEVELS)
 
 
-def small_denoiser() -> Denoiser:
-    """For one channel and 28 x 28, 2.3 million weights: it begins at patches, and is told which pixels are given."""
-    return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL), LEVELS)
+def small_denoiser(labels: bool = False) -> Denoiser:
+    """For one channel and 28 x 28, 2.3 million weights: it begins at patches, and is told which pixels are given.
+
+    With ``labels`` it is also told the digit, or that it is not known.
+    """
+    return TruncatedLogistic(_small_network(LEVELS, labels), LEVELS)
 
 
-def labelled_denoiser() -> Denoiser:
-    """The small one, which is told the digit, or that it is not known."""
-    return TruncatedLogistic(UNet(LEVELS, 1, **_SMALL, num_classes=DIGITS), LEVELS)
-
-
-def small_masked_denoiser() -> Denoiser:
+def small_masked_denoiser(labels: bool = False) -> Denoiser:
     """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
     states = LEVELS + 1
-    return NetworkDenoiser(UNet(states, 1, **_SMALL, outputs=states, output_kernel=1, masked=True).begin_smooth())
+    network = _small_network(states, labels, outputs=states, output_kernel=1, masked=True)
+    return NetworkDenoiser(network.begin_smooth())
 
 
-_SMALL = {
-    "width": 48,
-    "multipliers": (1, 2),
-    "depth": 2,
-    "attention_levels": (1,),
-    "dropout": 0.0,
-    "mark_observed": True,
-    "patch": 2,  # at 28 x 28 a convolution costs most and sees least
-}
+def _small_network(states: int, labels: bool, **more: Any) -> UNet:
+    return UNet(
+        states,
+        1,
+        width=48,
+        multipliers=(1, 2),
+        depth=2,
+        attention_levels=(1,),
+        dropout=0.0,
+        mark_observed=True,
+        patch=2,  # at 28 x 28 a convolution costs most and sees least
+        num_classes=DIGITS if labels else None,
+        **more,
+    )
 
 
 def published_settings() -> Settings:
@@ -231,7 +237,7 @@ def mnist(
     *,
     objective: Objective | None = None,
     process: ForwardProcess | None = None,
-    denoiser: Callable[[], Denoiser] = small_denoiser,
+    denoiser: Callable[[], Denoiser] | None = None,
     settings: Settings | None = None,
     labels: bool = False,
     name: str = "mnist",
@@ -246,10 +252,11 @@ def mnist(
             with are held out; or a function that gives the images to train and to validate with.
         objective: :func:`weighted` if absent.
         process: :func:`gaussian_noise` if absent.
-        denoiser: builds it, with its network; :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
+        denoiser: builds it, with its network; :func:`small_denoiser`, with ``labels`` or without, if absent;
+            :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
         settings: :func:`small_settings` if absent.
-        labels: tell the network the digit, in one of two cases; it needs :func:`labelled_denoiser`, and draws a digit
-            that is asked for by ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``.
+        labels: tell the network the digit, in one of two cases. It then draws a digit that is asked for by
+            ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``.
         name: for messages.
     """
 
@@ -260,7 +267,7 @@ def mnist(
     return images(
         data if callable(data) else read,
         shape=(1, 28, 28),
-        denoiser=denoiser,
+        denoiser=denoiser or partial(small_denoiser, labels),
         settings=settings or small_settings(),
         process=process,
         objective=objective or weighted(),
