@@ -45,34 +45,8 @@ def steps_of(folder: Path) -> int | None:
 
 def settings_of(folder: Path) -> dict[str, Any]:
     """The numbers that the run was trained with."""
-    return _recipe_of(folder)["settings"]
-
-
-def objective_of(folder: Path) -> str:
-    """What the run was trained with, as one would write it."""
-    return _written(_recipe_of(folder)["objective"])
-
-
-def _recipe_of(folder: Path) -> dict[str, Any]:
     with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
-        return json.load(file)["recipe"]
-
-
-def _written(value: Any) -> str:
-    if not isinstance(value, dict):
-        return json.dumps(value)
-    if value["class"] == "Sum":
-        return " + ".join(("" if factor == 1 else f"{factor:g} * ") + _written(part) for factor, part in value["parts"])
-    inner = value.get("objective")
-    said = [] if inner is None else [_written(inner)]
-    # What is as usual is not said, and an objective in another has its times already.
-    usual = {"integrates": None, "stratified": True, "reconstruction": False, "terms": "random", "reduction": "sum"}
-    for name, item in value.items():
-        of_inner = name == "times" and (inner is not None or "steps" in value)
-        seen = name in ("class", "objective") or of_inner
-        if not seen and item is not None and not (name in usual and usual[name] in (item, None)):
-            said.append(f"{name}={_written(item)}")
-    return f"{value['class']}({', '.join(said)})"
+        return json.load(file)["recipe"]["settings"]
 
 
 def curve_of(folder: Path) -> list[list[float]]:

@@ -39,7 +39,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
+from _kept import curve_of, mark_of, read_piece, settings_of, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, BATCH, SAMPLES, GROUPS = 100, 50, 500, 10
@@ -205,7 +205,7 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
             bits = numbers(found) | {"images": found.n, "times": TIMES}
         out[name] = {
             "label": MODELS[name].label,
-            "objective": objective_of(folder / name),
+            "objective": repr(MODELS[name].objective),
             "mark": mark,
             "steps": steps_of(folder / name),
             "planned": settings_of(folder / name)["decay"],

@@ -28,21 +28,22 @@ NAME, MODEL = "mnist-small", "gaussian"
 
 CARD = """# {name}
 
-Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draws digits and fills in pictures of which
-some pixels are given.
+Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draws digits, also one that is asked for
+(`tauleap sample {name} --label 7`), and fills in pictures of which some pixels are given.
 
 - Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. Its test images
   are others.
 - Model: the paper's Gaussian noise, a U-Net with {weights:,} weights and the truncated logistic.
 - Recipe: `tauleap.recipes.mnist`: {before:,} steps with `{weighted}`, then {steps:,} with `{objective}`; Adam with a
   rate that falls along half a cosine, the second time from {lr:g}, batches of {batch_size}, averaged weights ({ema:g}),
-  half precision, seed {seed}. In one of five cases some pixels were given. The weights are rounded to 16 bits here; the
-  numbers below are of those before.
+  half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
+  rounded to 16 bits here; the numbers below are of those before.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
-Samples, the network in half precision. The Frechet distance is taken on 64 features of a small classifier that the
-experiment trains: it is not FID. Recognised are those to which that classifier gives a digit with more than 0.9, as it
-does to {real} of real test images.
+Samples, the network in half precision; it was told a digit, each as often as another, but where a row says that it was
+not. The Frechet distance is taken on 64 features of a small classifier that the experiment trains: it is not FID.
+Recognised are those to which that classifier gives a digit with more than 0.9, as it does to {real} of real test
+images.
 
 | sampler | evaluations | samples | Frechet distance | recognised |
 | --- | ---: | ---: | ---: | ---: |
