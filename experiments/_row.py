@@ -28,6 +28,9 @@ class Row:
     told: bool = field(default=False, repr=False)
     """Whether the network is told what to draw, all labels equally often; the label of the row says so too."""
 
+    guidance: float = field(default=1.0, repr=False)
+    """The scale of ``tauleap.denoise.Guided``, which asks the network twice; the label of the row says so too."""
+
     @property
     def grid(self) -> Tensor:
         """As many steps as the evaluations allow, to one in a hundred; one of these is for the end."""
@@ -44,7 +47,7 @@ class Row:
         if isinstance(self.sampler, WithCorrector):
             below = int((uniform_grid(steps, end=self.end)[1:] < self.sampler.start).sum())
             return 1 + steps + self.sampler.steps * below
-        return 1 + self.passes * steps
+        return (1 if self.guidance == 1 else 2) * (1 + self.passes * steps)
 
     def at(self, evaluations: int) -> Row:
         """The same with another number of evaluations."""

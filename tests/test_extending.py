@@ -32,7 +32,7 @@ MADE = page()
 TestCycle = MADE["TestCycle"]
 TestReversedCycle = MADE["TestReversedCycle"]
 TestNeighbours = MADE["TestNeighbours"]
-TestGuided = MADE["TestGuided"]
+TestAveraged = MADE["TestAveraged"]
 TestSurprise = MADE["TestSurprise"]
 TestEuler = MADE["TestEuler"]
 
@@ -52,10 +52,7 @@ def test_the_objective_is_the_surprise() -> None:
     torch.testing.assert_close(loss.value, torch.full((2,), 2 * math.log(5)))
 
 
-def test_guidance_is_its_formula() -> None:
-    suite = TestGuided()
-    guided, x = suite.make(), torch.tensor([[0, 3]])
-    told, untold = (guided.denoiser(x, 0.5, condition=torch.tensor([label])).probs for label in (1, 2))
-    wanted = told**2.5 / untold**1.5
-    found = guided(x, 0.5, condition=torch.tensor([1])).probs
-    torch.testing.assert_close(found, wanted / wanted.sum(-1, keepdim=True))
+def test_the_average_is_its_formula() -> None:
+    averaged, x, label = TestAveraged().make(), torch.tensor([[0, 3]]), torch.tensor([1])
+    one, other = (each(x, 0.5, condition=label).probs for each in averaged.denoisers)
+    torch.testing.assert_close(averaged(x, 0.5, condition=label).probs, (one + other) / 2)

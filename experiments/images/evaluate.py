@@ -31,6 +31,7 @@ from torch import Tensor
 
 import tauleap as tl
 from tauleap.cli.runs import fingerprint
+from tauleap.denoise import Guided
 from tauleap.evaluate import Estimate, bits_per_dim, frechet_distance
 from tauleap.evaluate._mode import evaluating
 from tauleap.objective import LogUniformTimes
@@ -92,9 +93,12 @@ def mark(row: Row, model: tl.Model) -> str:
 def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     """The samples of one piece, whose seed is its number, and how the sampler fared."""
     assert model.shape is not None
-    with evaluating(model.reverse):
+    reverse, asked = model.reverse, 1
+    if row.guidance != 1:
+        reverse, asked = tl.ReverseProcess(model.process, Guided(model.denoiser, row.guidance, unknown=DIGITS)), 2
+    with evaluating(reverse):
         drawn = sample(
-            model.reverse,
+            reverse,
             row.sampler,
             (PIECE, *model.shape),
             grid=row.grid,
@@ -105,7 +109,7 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
         )
     return {
         "x": drawn.x0.to(torch.uint8).numpy(),
-        "evaluations": np.array(drawn.info.evaluations),
+        "evaluations": np.array(asked * drawn.info.evaluations),
         "seconds": np.array(drawn.info.seconds),
         "jumped": drawn.info.jumped.numpy(),
         "clamped": drawn.info.clamped.numpy(),

@@ -36,6 +36,7 @@ KINDS = {
     "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3), **TOLD),
     "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **TOLD),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **TOLD),
+    "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **TOLD),
     "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST),
     "weighted": Row("ancestral steps, weighted bound", "weighted", Ancestral(), LARGEST, **TOLD),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **TOLD),

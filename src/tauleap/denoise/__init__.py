@@ -2,8 +2,9 @@
 
 from tauleap.denoise.denoiser import Denoiser, NetworkDenoiser
 from tauleap.denoise.exact import ExactDenoiser
+from tauleap.denoise.guided import Guided
 from tauleap.denoise.posterior import Posterior
 from tauleap.denoise.tempered import Tempered
 from tauleap.denoise.truncated_logistic import TruncatedLogistic
 
-__all__ = ["Denoiser", "ExactDenoiser", "NetworkDenoiser", "Posterior", "Tempered", "TruncatedLogistic"]
+__all__ = ["Denoiser", "ExactDenoiser", "Guided", "NetworkDenoiser", "Posterior", "Tempered", "TruncatedLogistic"]
