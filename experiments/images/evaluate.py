@@ -43,7 +43,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _kept import curve_of, mark_of, read_piece, settings_of, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
-PIECE, BATCH, SAMPLES, GROUPS = 100, 50, 500, 10
+PIECE, SAMPLES, GROUPS = 100, 500, 10
 TESTED, TIMES = 256, 4
 
 
@@ -86,7 +86,7 @@ def opened(folder: Path) -> tl.Model:
 
 def mark(row: Row, model: tl.Model) -> str:
     """Of what a piece was made with: another row, or other weights, make another piece."""
-    made = f"{fingerprint(model)} {row} {PIECE} {BATCH}"
+    made = f"{fingerprint(model)} {row} {PIECE}"
     return hashlib.sha256(made.encode()).hexdigest()[:16]
 
 
@@ -103,7 +103,6 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
             (PIECE, *model.shape),
             grid=row.grid,
             final=row.final,
-            batch_size=BATCH,
             condition=torch.arange(PIECE) % DIGITS if row.told else None,
             generator=torch.Generator().manual_seed(number),
         )

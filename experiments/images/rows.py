@@ -58,11 +58,11 @@ SWEEP = {
         ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
     )
 }
-AT_ONE_BUDGET = ("weighted",)
+ONLY_AT = {"weighted": (SWEEP_BUDGET,), "guided": BUDGETS[:2]}
 TABLE = {
     f"{name}-{evaluations}": row.at(evaluations)
     for evaluations in BUDGETS
     for name, row in KINDS.items()
-    if name not in AT_ONE_BUDGET or evaluations == SWEEP_BUDGET
+    if evaluations in ONLY_AT.get(name, BUDGETS)
 }
 ROWS = TABLE | SWEEP
