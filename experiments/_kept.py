@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from tauleap import _files
+from tauleap.objective import Objective
+from tauleap.training.recipe import differences, plainly
 
 
 def write_piece(path: Path, piece: dict[str, np.ndarray], mark: str) -> None:
@@ -47,6 +49,16 @@ def settings_of(folder: Path) -> dict[str, Any]:
     """The numbers that the run was trained with."""
     with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
         return json.load(file)["recipe"]["settings"]
+
+
+def objective_of(folder: Path, objective: Objective) -> str:
+    """What the run was trained with, as one would write it: ``objective``, if that is what the run has recorded."""
+    with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
+        trained = json.load(file)["recipe"]["objective"]
+    other = differences({"objective": trained}, {"objective": plainly(objective)})
+    if other:
+        raise SystemExit(f"{folder} was trained with another objective ({'; '.join(other)}): train it again")
+    return repr(objective)
 
 
 def curve_of(folder: Path) -> list[list[float]]:

@@ -26,10 +26,10 @@ class Row:
     lattice: int | None = None
     """Times are multiples of one over it: those that a model in discrete time was trained for."""
     told: bool = field(default=False, repr=False)
-    """Whether the network is told what to draw, all labels equally often; the label of the row says so too."""
+    """Whether the network is told what to draw, all labels equally often."""
 
     guidance: float = field(default=1.0, repr=False)
-    """The scale of ``tauleap.denoise.Guided``, which asks the network twice; the label of the row says so too."""
+    """The scale of ``tauleap.denoise.Guided``, which asks the network twice."""
 
     @property
     def grid(self) -> Tensor:

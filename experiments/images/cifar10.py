@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.evaluate import bits_per_dim
+from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.objective import Objective
 from tauleap.recipes import cifar10
@@ -46,7 +46,8 @@ def main() -> None:
     model, (_, test) = tl.load(result.checkpoint), made.data()
     rows = test.rows(torch.arange(TESTED))
     seed_global(seed_of(SEED, "weights"), torch.device("cpu"))  # the weights that training began with
-    losses = [loss(made.objective, one, rows) for one in (made.model(), model)]
+    before, after = (losses(made.objective, one, rows) for one in (made.model(), model))
+    change = Estimate.of_mean((after - before).double())
     with evaluating(model.reverse):
         bits = bits_per_dim(model.reverse, rows, samples=1, generator=torch.Generator().manual_seed(SEED))
         drawn = sample(
@@ -61,7 +62,7 @@ def main() -> None:
         "steps": result.step,
         "batch": BATCH,
         "seed": SEED,
-        "loss": {"before": losses[0], "after": losses[1], "images": TESTED},
+        "loss": {"before": float(before.mean()), "change": change.value, "stderr": change.stderr, "images": TESTED},
         "bits": {"value": bits.value, "stderr": bits.stderr, "images": bits.n},
         "samples": len(drawn.x0),
         "evaluations": round(drawn.info.evaluations),
@@ -71,10 +72,10 @@ def main() -> None:
     print(json.dumps(results, indent=1))
 
 
-def loss(objective: Objective, model: tl.Model, rows: Tensor) -> float:
-    """The published loss on the same images, times and noise, so that only the weights differ."""
+def losses(objective: Objective, model: tl.Model, rows: Tensor) -> Tensor:
+    """The published loss of each image at the same times and with the same noise, so that only the weights differ."""
     with evaluating(model.reverse), torch.no_grad():
-        return float(objective(model.reverse, rows, generator=torch.Generator().manual_seed(SEED)).mean())
+        return objective(model.reverse, rows, generator=torch.Generator().manual_seed(SEED)).value
 
 
 if __name__ == "__main__":

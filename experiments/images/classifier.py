@@ -2,7 +2,8 @@
 
     python experiments/images/classifier.py --data FILE
 
-Trained on the same images as the models, for some minutes; written to runs/images, or where --models says. Its 64
+Trained on the same images as the models, for some minutes, unless it is there already; written to runs/images, or
+where --models says. Its 64
 features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
 """
 
@@ -16,8 +17,10 @@ from typing import NamedTuple
 import pictures
 import torch
 import torch.nn.functional as F
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
+
+from tauleap import _files
 
 SEED, EPOCHS, BATCH, RATE = 0, 5, 128, 2e-3
 AT_ONCE = 500
@@ -97,6 +100,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     arguments = parser.parse_args()
+    path = arguments.models / "classifier.safetensors"
+    if path.exists():
+        return  # samples have been measured by it
     loaded = pictures.load(arguments.data)
     x, y = loaded.train.x, loaded.train.condition
     if y is None or loaded.test.condition is None:
@@ -105,7 +111,8 @@ def main() -> None:
     seen = classifier.see(loaded.test.x)
     right = (seen.probs.argmax(1) == loaded.test.condition).double().mean()
     arguments.models.mkdir(parents=True, exist_ok=True)
-    save_file(classifier.state_dict(), arguments.models / "classifier.safetensors")
+    with _files.replacing(path) as file:
+        file.write(save(classifier.state_dict()))
     print(f"test images: {right:.4f} right, {seen.recognised.double().mean():.4f} recognised with more than {SURE}")
 
 

@@ -28,15 +28,17 @@ PAPER = {  # Table 1: Inception Score, FID, bits/dim
 FIGURES = {
     "images_samples.png": f"{SHEET} samples each: {'; '.join(KINDS[name].label for name in SHOWN)}. The largest number "
     "of evaluations of the table that all have.",
-    "images_sampling.gif": f"{FILMED} samples from noise to data, and the denoiser's guess beside them.",
+    "images_sampling.gif": f"{FILMED} samples from noise to data, not told the digit, and the denoiser's guess beside "
+    "them.",
     "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right).",
     "images_training.png": "bits/dim of validation images while training.",
     "images_steps.png": "Tau-leaping with the most evaluations of the table: the proportion of sites that jump in a "
     "step, and that end outside of 0..255 and are clamped.",
-    "images_progress.png": "Some sites of one sample on their way.",
-    "images_correctors.png": f"Two samples brought down to t = {HELD_AT:g}, then {HELD_STEPS} correctors of length "
+    "images_progress.png": "Some sites of one sample, not told the digit, on their way.",
+    "images_correctors.png": f"Two samples, not told the digit, brought down to t = {HELD_AT:g}, then {HELD_STEPS} "
+    "correctors of length "
     f"{HELD_LENGTH:g} with the time held, a picture every {HELD_EVERY}; below each state the denoiser's guess.",
-    "images_completions.png": "The upper half given: a test image, what the model sees of it, and "
+    "images_completions.png": "The upper half given, and not the digit: a test image, what the model sees of it, and "
     f"{COMPLETIONS} completions.",
 }
 INTRODUCTION = """# Images: intensities as states
@@ -47,28 +49,29 @@ paper's noise and samplers with a network that a CPU trains: MNIST, 28 x 28 pixe
 {weights} weights that begins at patches of 2 x 2 pixels.
 """
 DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. All have one
-network but for its last layer, no dropout, pixels given in one of five cases, and were told the digit in one of two
-cases. With what they were trained, how large they are and how many images they have seen is in the table of models
-below, and one that has seen fewer is at a disadvantage. Our model is trained with the complete bound weighted by
-t^1.5, which learns shapes soonest, and then for some steps with the bound itself; not with the paper's L_eCT + 0.001
-L_ll. D3PM Gauss begins with the same weights, as the posterior that it learns is the same, and is then trained with
-its own hybrid loss at even times; it has our noise cut at {D3PM_STEPS} times, which is not quite the kernel that its
-authors published. D3PM absorbing begins with nothing. The D3PM models are asked at these times only, end at
-1/{D3PM_STEPS} and draw the clean image; the others end at 0.01 and take its most probable value. So the rows of one
-model compare samplers, and those of different models compare all of this at once. The networks compute in half
-precision, as in training."""
+network but for its first and last layer, with logits in the place of a logistic for absorbing noise, no dropout,
+pixels given in one of five cases, and were told the digit in one of two cases. With what they were trained, how large
+they are and how many images they have seen is in the table of models below, and one that has seen fewer is at a
+disadvantage. Our model is trained with the complete bound weighted by t^1.5, which learns shapes soonest, and then
+for some steps with the bound itself; not with the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same
+weights, as the posterior that it learns is the same, and is then trained with its own hybrid loss at even times; it
+has our noise cut at {D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing
+begins with nothing. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image;
+the others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of
+different models compare all of this at once. The networks compute in half precision, as in training."""
 
 
 def main() -> None:
     table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
-    rows, models, real = table["rows"], table["models"], table["real"]
+    rows, models, real, noise = (table[name] for name in ("rows", "models", "real", "noise"))
     parts = [
         INTRODUCTION.format(weights=f"{models['gaussian']['weights']:,}"),
         f"The Frechet distance is taken on the 64 features of a small classifier that the experiment trains itself, "
         f"against the {real['images']:,} test images: it is **not FID**, and compares these rows with each other only. "
         f"{real['samples']} test images against the others have {cell(real['frechet'])}, and the classifier is sure of "
-        f"{percent(real['recognised'])} of test images (a digit with more than {SURE:g}). It is also sure of noise, "
-        "which it mostly takes for an 8, so the table has the number of different digits too, as the exponential of "
+        f"{percent(real['recognised'])} of test images (a digit with more than {SURE:g}). It is sure of "
+        f"{percent(noise['recognised'])} of pictures of even noise too, of which it takes {percent(noise['share'])} "
+        f"for the digit {noise['digit']}, so the table has the number of different digits too, as the exponential of "
         f"the entropy of what is seen: {real['digits']:.1f} for test images. ± is a standard error: for "
         f"the distance a jackknife over {GROUPS} groups, else over samples.",
         "",
@@ -94,7 +97,7 @@ def main() -> None:
         "",
         *model_table(models),
         "",
-        "bits/dim is the bound in continuous time without the last step, for all models, at times even in log t; it is "
+        "bits/dim is the complete bound in continuous time, with the last step from t = 0.01, for all models; it is "
         "not the bound in discrete time that the D3PM models were trained with. The paper's are of CIFAR-10.",
         "",
         "*`python experiments/images/train.py MODEL --data FILE --steps N`, seed 0*",
@@ -104,7 +107,7 @@ def main() -> None:
         *figures(),
         "*`python experiments/images/figures.py --data FILE`, seed 0*",
         "",
-        "All of it, from training to this page, is `python experiments/images/all.py --data FILE`, where FILE is a "
+        "All of this, from training to the page, is `python experiments/images/all.py --data FILE`, where FILE is a "
         "folder with MNIST's four idx files or an `.npz` with `x_train`, `y_train`, `x_test` and `y_test`. It goes on "
         "where it was stopped.",
         "",
@@ -155,7 +158,9 @@ def sweep_table(rows: dict[str, Any]) -> list[str]:
         for row in found.values()
     ]
     plain = [found[name] for name in (f"tldr-0-{SWEEP_BUDGET}", f"ancestral-{SWEEP_BUDGET}") if name in found]
-    with_some = [row for row in found.values() if row not in plain]
+    most = max((row["samples"] for row in found.values()), default=0)  # only distances of equal n compare
+    plain = [row for row in plain if row["samples"] == most]
+    with_some = [row for row in found.values() if row not in plain and row["samples"] == most]
     if plain and with_some:
         none, some = (min(group, key=lambda row: row["frechet"]["value"]) for group in (plain, with_some))
         gap, error = difference(some, none)
@@ -214,7 +219,8 @@ def verdicts(rows: dict[str, Any]) -> list[str]:
         lines.append(
             f"- The least distance, {cell(best['frechet'])}, is that of {best['label']} at {best['evaluations']:.0f} "
             f"evaluations; most recognised, {percent(sure['recognised'])}, are those of {sure['label']} at "
-            f"{sure['evaluations']:.0f} (of rows with {most} samples and more than {VARIOUS} digits)."
+            f"{sure['evaluations']:.0f} (of rows with {most} samples and more than {VARIOUS} digits). Both are the "
+            f"best of {len(found)} rows on the samples that they were chosen by, which flatters them."
         )
     return [*lines, ""]
 
@@ -233,13 +239,14 @@ def published() -> list[str]:
     if not path.exists():
         return []
     found = json.loads(path.read_text(encoding="utf-8"))
-    change = found["loss"]["after"] - found["loss"]["before"]
+    loss = found["loss"]
     return [
         "## The published recipe",
         "",
         f"`tauleap.recipes.cifar10`, {found['weights']:,} weights, for {found['steps']} steps of {found['batch']} real "
-        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss of {found['loss']['images']} test images, at the "
-        f"same times and with the same noise, changed by {change:,.0f} nats an image (a fall is good). bits/dim "
+        f"CIFAR-10 images on a CPU, seed {found['seed']}: the loss of {loss['images']} test images, "
+        f"{loss['before']:,.0f} nats an image without the constants that the paper drops, changed by "
+        f"{loss['change']:,.0f} ± {loss['stderr']:,.0f} at the same times and with the same noise. bits/dim "
         f"of {found['bits']['images']} test images is then {cell(found['bits'])}, and {found['samples']} images were "
         f"drawn with {found['evaluations']} evaluations. That is no model yet; it shows that all of the recipe runs.",
         "",

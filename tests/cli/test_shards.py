@@ -448,7 +448,7 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--memory", "nan"], "--memory must be a finite number"),
         (["--memory", 1, "--batch-size", 3], "write one of them"),
         (["--format", "npy"], "--format is for models of pictures"),
-        (["--label", 1], "--label is for models that were trained with labels"),
+        (["--label", 1], "--label is for models whose network"),
         (["--correctors", -1], "--correctors must be >= 0"),
         (["--corrector-scale", 1], "--corrector-scale needs --correctors"),
         (["--corrector-start", 1], "--corrector-start needs --correctors"),

@@ -91,12 +91,29 @@ def test_log_prob_of_one_state_has_the_gradients_of_the_logits() -> None:
         torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("out", [(-1e4, -1e4), (1e4, -1e4), (0.0, -1e4), (0.0, 80.0), (-30.0, 5.0)])
+@pytest.mark.parametrize("log_scale", [-20.0, -13.0, -9.0, -7.0])
+@pytest.mark.parametrize("offset", [0.3, 2.0, 4.0, 9.0])
+def test_log_prob_of_one_state_at_both_ends_in_single_precision(offset: float, log_scale: float) -> None:
+    """Means next to the ends, where most pixels are, and narrow laws: as exact as the logits, and both alike."""
+    mean, width = torch.tanh(torch.tensor([-offset, offset])), torch.full((2,), log_scale)
+    found = truncated_logistic_log_prob(mean, width, torch.tensor([0, 255]), 256)
+    written_out = truncated_logistic_logits(mean.double(), width.double(), 256).log_softmax(-1)
+    wanted = torch.stack([written_out[0, 0], written_out[1, 255]])
+    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(found[0], found[1])
+    assert bool((found <= 0).all())
+
+
+@pytest.mark.parametrize(
+    "out", [(-1e4, -1e4), (1e4, -1e4), (0.0, -1e4), (0.0, 80.0), (0.0, 90.0), (0.0, 120.0), (0.0, 1e4), (-30.0, 5.0)]
+)
 def test_extreme_outputs_keep_finite_gradients_of_log_prob(out: tuple[float, float]) -> None:
     network = Fixed(torch.tensor(out))
     x = torch.tensor([[0, 128, 255]])
     found = TruncatedLogistic(network, 256)(x, 0.5).log_prob(x.flip(1))
     assert bool(torch.isfinite(found).all())
+    if out[1] > 50:  # every state is as likely as another
+        torch.testing.assert_close(found, torch.full((1, 3), -math.log(256)))
     found.sum().backward()
     assert network.out.grad is not None
     assert bool(torch.isfinite(network.out.grad).all())

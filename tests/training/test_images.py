@@ -107,11 +107,11 @@ def tiny(masked: bool) -> Denoiser:
 )
 def test_every_model_trains(process: ForwardProcess, objective: Objective, tmp_path: Path) -> None:
     recipe = mnist(
-        lambda: (pictures(4), None),
+        lambda: (pictures(8), None),
         process=process,
         objective=objective,
         denoiser=lambda: tiny(process.num_states == 257),
-        settings=replace(small_settings(300), batch_size=4, steps=2),
+        settings=replace(small_settings(300), batch_size=8, steps=2),
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
     assert done.stopped == "finished"
@@ -126,7 +126,7 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
     recipe = mnist(
         lambda: (data, pictures(2)),
         denoiser=denoiser,
-        settings=replace(small_settings(300), batch_size=4, steps=3, lr=0.1, warmup=0, validate_every=3),
+        settings=replace(small_settings(300), batch_size=8, steps=3, lr=0.1, warmup=0, validate_every=3),
         labels=True,
     )
     assert recipe.prepare == ForgetLabels(10)
@@ -136,8 +136,11 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
     x, t = torch.zeros(2, 1, 28, 28, dtype=torch.int64), 0.5
     told, untold = (model.reverse.posterior(x, t, condition=c).logits for c in (torch.tensor([3, 3]), None))
     assert not torch.equal(told, untold)
-    kept = mnist(saved(tmp_path / "digits.npz", (28, 28)), labels=True).data()[0]
-    assert kept.condition is not None
+    path = saved(tmp_path / "digits.npz", (28, 28))
+    for labels in (True, False):
+        kept, held_out = mnist(path, labels=labels).data()
+        assert (kept.condition is not None) == labels
+        assert held_out.condition is None  # bits/dim of pictures alone
 
 
 def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tauleap.denoise.posterior import Posterior
 from tauleap.observed import Observed
 
 _SMALLEST_LOG_SCALE = -20.0  # far below the width of a cell: a narrower law has the same probabilities
+_LARGEST_LOG_SCALE = 20.0  # all cells are alike to eight digits: a wider law has the same probabilities
 
 
 class TruncatedLogistic(Denoiser):
@@ -101,15 +102,15 @@ def truncated_logistic_log_prob(mean: PerSite, log_scale: PerSite, x0: States, n
     >>> truncated_logistic_log_prob(torch.tensor([0.0]), torch.tensor([0.0]), torch.tensor([1]), 4).exp()
     tensor([0.2650])
     """
-    inverse_scale = torch.exp(-log_scale.clamp(min=_SMALLEST_LOG_SCALE))
-    lower = x0.to(mean.dtype) * (2 / num_states) - 1
-    cell = _log_interval((lower - mean) * inverse_scale, inverse_scale * (2 / num_states))
-    return cell - _log_interval((-1 - mean) * inverse_scale, 2 * inverse_scale)
+    inverse_scale = torch.exp(-log_scale.clamp(_SMALLEST_LOG_SCALE, _LARGEST_LOG_SCALE))
+    lower, upper = ((x0 + end).to(mean.dtype) * (2 / num_states) - 1 for end in (0, 1))
 
+    def mass(low: PerSite | float, high: PerSite | float, width: float) -> PerSite:
+        """log (sigmoid(b) - sigmoid(a)); each end is measured from the mean by itself, as a + width would cancel."""
+        a, b = (low - mean) * inverse_scale, (high - mean) * inverse_scale
+        return logsigmoid(b) + logsigmoid(-a) + torch.log(-torch.expm1(-width * inverse_scale))
 
-def _log_interval(a: PerSite, width: PerSite) -> PerSite:
-    """log (sigmoid(a + width) - sigmoid(a)), with nothing that cancels."""
-    return logsigmoid(a + width) + logsigmoid(-a) + torch.log(-torch.expm1(-width))
+    return mass(lower, upper, 2 / num_states) - mass(-1.0, 1.0, 2.0)
 
 
 class _Logits(torch.autograd.Function):

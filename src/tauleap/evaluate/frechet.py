@@ -42,7 +42,8 @@ def frechet_distance(
     Args:
         samples: features (n, F); or groups of them, as :func:`grouped` makes of a stream that is too long for memory.
         reference: the same, or ``Moments``: a law that is taken as known, which adds no error.
-        groups: how many groups a tensor is cut into, row i into group i mod ``groups``.
+        groups: how many groups a tensor is cut into, row i into group i mod ``groups``. If kinds of rows come in turn,
+            such as labels 0 to 9, give another number or order, so that each group is like the whole.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> x, y = (torch.randn(500, 3, generator=generator, dtype=torch.float64) for _ in range(2))

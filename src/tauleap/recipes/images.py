@@ -239,7 +239,7 @@ def mnist(
     process: ForwardProcess | None = None,
     denoiser: Callable[[], Denoiser] | None = None,
     settings: Settings | None = None,
-    labels: bool = False,
+    labels: bool = True,
     name: str = "mnist",
 ) -> Recipe:
     """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
@@ -255,14 +255,17 @@ def mnist(
         denoiser: builds it, with its network; :func:`small_denoiser`, with ``labels`` or without, if absent;
             :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
         settings: :func:`small_settings` if absent.
-        labels: tell the network the digit, in one of two cases. It then draws a digit that is asked for by
-            ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``.
+        labels: tell the network the digit, in one of two cases, where the data has them. It then draws a digit that is
+            asked for by ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``. False for a
+            ``denoiser`` whose network takes no labels.
         name: for messages.
     """
 
     def read() -> tuple[Dataset, Dataset | None]:
-        train, _ = sources.mnist(data)  # pyright: ignore[reportArgumentType] (it is no function)
-        return (train if labels else replace(train, condition=None)).split(min(_HELD_OUT, len(train) // 2))
+        rows, _ = sources.mnist(data)  # pyright: ignore[reportArgumentType] (it is no function)
+        train, held_out = rows.split(min(_HELD_OUT, len(rows) // 2))
+        # bits/dim of those held out is that of pictures alone.
+        return train if labels else replace(train, condition=None), replace(held_out, condition=None)
 
     return images(
         data if callable(data) else read,

@@ -127,12 +127,12 @@ def resolved(recipe: Recipe, model: Model, train: Dataset, held_out: Dataset | N
     out = {
         "name": recipe.name,
         "model": configuration(model),
-        "objective": _plainly(recipe.objective),
-        "prepare": _plainly(recipe.prepare),
+        "objective": plainly(recipe.objective),
+        "prepare": plainly(recipe.prepare),
         "data": train.describe(),
         "held_out": None if held_out is None else held_out.describe(),
         "settings": asdict(recipe.settings),
-    } | ({} if recipe.masking is None else {"masking": _plainly(recipe.masking)})
+    } | ({} if recipe.masking is None else {"masking": plainly(recipe.masking)})
     return json.loads(json.dumps(out))
 
 
@@ -162,16 +162,16 @@ def _flat(value: Any, prefix: str = "") -> dict[str, Any]:
     return inner
 
 
-def _plainly(value: object) -> Any:
+def plainly(value: object) -> Any:
     """An object by its class and attributes, a function by its name."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [_plainly(item) for item in value]
+        return [plainly(item) for item in value]
     if isinstance(value, Mapping):
-        return {str(key): _plainly(item) for key, item in value.items()}
+        return {str(key): plainly(item) for key, item in value.items()}
     if isinstance(value, functools.partial):
-        return {"function": _plainly(value.func), "arguments": _plainly([value.args, value.keywords])}
+        return {"function": plainly(value.func), "arguments": plainly([value.args, value.keywords])}
     if callable(value) and hasattr(value, "__qualname__"):
         return f"{value.__module__}.{value.__qualname__}"
-    return {"class": type(value).__name__} | {name: _plainly(item) for name, item in vars(value).items()}
+    return {"class": type(value).__name__} | {name: plainly(item) for name, item in vars(value).items()}

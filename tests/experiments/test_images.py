@@ -1,0 +1,130 @@
+"""The image experiment puts its results together: figures, page and card of a table that is made up."""
+
+import importlib
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from tauleap.objective import CompleteElbo, CrossEntropy
+from tauleap.training.recipe import plainly
+
+FOLDER = Path(__file__).parents[2] / "experiments" / "images"
+NAMES = ("classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship")
+"""Of its files, some of which the music experiment has too."""
+SHARED = ("_kept", "_panels", "_prose", "_row", "_script", "_ship")
+
+
+@pytest.fixture
+def images(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
+    """Its files as modules, gone again after the test."""
+    monkeypatch.syspath_prepend(str(FOLDER.parent))
+    monkeypatch.syspath_prepend(str(FOLDER))
+    others = {name: sys.modules.pop(name) for name in (*NAMES, *SHARED) if name in sys.modules}
+    yield {name: importlib.import_module(name) for name in NAMES}
+    for name in (*NAMES, *SHARED):
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
+
+
+def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
+    """A row for every row and a model for every model."""
+    one = {"value": 0.5, "stderr": 0.25}
+    rows = {
+        name: {
+            "label": row.label,
+            "model": row.model,
+            "samples": 500,
+            "evaluations": float(row.evaluations),
+            "frechet": {"value": 10.0 + number, "stderr": 1.0},
+            "recognised": one,
+            "digits": 9.5,
+            "obeyed": one if row.told else None,
+            "jumped": [0.5, 0.25],
+            "clamped": [0.0, 0.125],
+            "times": [0.5, 0.01],
+        }
+        for number, (name, row) in enumerate(images["rows"].ROWS.items())
+    }
+    models = {
+        name: {
+            "label": entry.label,
+            "objective": repr(entry.objective),
+            "mark": "",
+            "steps": 7,
+            "planned": 8,
+            "batch": 64,
+            "begins_with": entry.begins_with,
+            "weights": 12345,
+            "bits": {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
+            "curve": [[1, 2.0, 0.1], [2, 1.5, 0.1]],
+        }
+        for name, entry in images["models"].MODELS.items()
+    }
+    real = {"images": 10000, "samples": 500, "frechet": one, "recognised": one, "digits": 10.0}
+    noise = {"recognised": one, "digit": 8, "share": one}
+    return {"rows": rows, "models": models, "real": real, "noise": noise, "trained_on": 59000}
+
+
+def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made_up(images)
+    monkeypatch.setattr(sys.modules["_panels"], "FIGURES", tmp_path)
+    figures = images["figures"]
+    for draw in (figures.training, figures.distances, figures.per_step):
+        draw(table)
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "images_training.png",
+        "images_evaluations.png",
+        "images_steps.png",
+    }
+
+    page, written = images["page"], {}
+    (tmp_path / "table.json").write_text(json.dumps(table))
+    monkeypatch.setattr(page, "RESULTS", tmp_path)
+    monkeypatch.setattr(page, "write_page", lambda name, parts: written.update({name: "\n".join(parts)}))
+    page.main()
+    text = written["images"]
+    for row in table["rows"].values():
+        assert f"| {row['label']} | {row['evaluations']:.0f} | 500 |" in text
+    assert "with 64 evaluations minus tau-leaping (tLDR-0) with 64: +" in text
+    for entry in images["models"].MODELS.values():
+        assert f"| {entry.label} | `{entry.objective!r}` | 12,345 | 7 of 8" in text
+
+    settings = {"lr": 0.001, "batch_size": 64, "ema": 0.999, "seed": 0}
+    card = images["ship"].card(table, table["models"]["gaussian"], settings)
+    assert "1.250 ± 0.125" in card
+    assert "{" not in card
+
+
+def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleType]) -> None:
+    evaluate = images["evaluate"]
+    digits = (torch.arange(500) % evaluate.PIECE % evaluate.DIGITS)[:, None]
+    ordered = evaluate.mixed(digits)
+    for group in range(evaluate.GROUPS):
+        assert ordered[group :: evaluate.GROUPS].flatten().bincount().tolist() == [5] * 10
+    assert sorted(evaluate.mixed(torch.arange(500)[:, None]).flatten().tolist()) == list(range(500))
+
+
+def test_pieces_of_other_rows_are_told_apart(images: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By everything that decides the samples: of two rows of one sampler and budget, one may be told the digit."""
+    evaluate, rows = images["evaluate"], images["rows"].ROWS
+    monkeypatch.setattr(evaluate, "fingerprint", lambda _: "weights")
+    assert len({evaluate.mark(row, None) for row in rows.values()}) == len(rows)
+    told, untold = rows["ancestral-64"], rows["untold-64"]
+    same = type(told)(**{**vars(told), "label": untold.label})
+    assert evaluate.mark(same, None) != evaluate.mark(untold, None)
+
+
+def test_a_run_of_another_objective_is_refused(images: dict[str, ModuleType], tmp_path: Path) -> None:
+    (tmp_path / "latest").mkdir()
+    recipe = {"recipe": {"objective": plainly(CompleteElbo()), "settings": {}}}
+    (tmp_path / "latest" / "recipe.json").write_text(json.dumps(recipe))
+    objective_of = sys.modules["_kept"].objective_of
+    assert objective_of(tmp_path, CompleteElbo()) == "CompleteElbo()"
+    with pytest.raises(SystemExit, match="was trained with another objective"):
+        objective_of(tmp_path, CrossEntropy())
