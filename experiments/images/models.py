@@ -15,6 +15,7 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
     absorbing_noise,
+    as_loud_at_all_times,
     discrete_time,
     even_in_log_time,
     gaussian_noise,
@@ -45,7 +46,10 @@ class Entry:
 
 
 MODELS = {
-    "weighted": Entry("Gaussian noise, weighted bound", weighted(), steps=8000, lr=1e-3),
+    "first": Entry("Gaussian noise, bound weighted by t^1.5", weighted(), steps=4000, lr=1e-3),
+    "weighted": Entry(
+        "Gaussian noise, as loud at all times", as_loud_at_all_times(), begins_with="first", steps=7000, lr=8e-4
+    ),
     "gaussian": Entry("Gaussian noise", even_in_log_time(), begins_with="weighted"),
     "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS), begins_with="weighted"),
     "d3pm-absorbing": Entry(

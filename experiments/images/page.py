@@ -52,13 +52,14 @@ DIFFERENCES = f"""What differs between the models, so that nobody reads more int
 network but for its first and last layer, with logits in the place of a logistic for absorbing noise, no dropout,
 pixels given in one of five cases, and were told the digit in one of two cases. With what they were trained, how large
 they are and how many images they have seen is in the table of models below, and one that has seen fewer is at a
-disadvantage. Our model is trained with the complete bound weighted by t^1.5, which learns shapes soonest, and then
-for some steps with the bound itself; not with the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same
-weights, as the posterior that it learns is the same, and is then trained with its own hybrid loss at even times; it
-has our noise cut at {D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing
-begins with nothing. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image;
-the others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of
-different models compare all of this at once. The networks compute in half precision, as in training."""
+disadvantage. Our model is trained with the complete bound weighted in time, first by t^1.5 and then so that its
+gradient is as large at late times as at others, which learns shapes soonest, and at the end for some steps with the
+bound itself; not with the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same weights, as the posterior that
+it learns is the same, and is then trained with its own hybrid loss at even times; it has our noise cut at
+{D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing begins with nothing. The
+D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the others end at 0.01 and
+take its most probable value. So the rows of one model compare samplers, and those of different models compare all of
+this at once. The networks compute in half precision, as in training."""
 
 
 def main() -> None:

@@ -35,9 +35,10 @@ Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draw
 - Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. Its test images
   are others.
 - Model: the paper's Gaussian noise, a U-Net with {weights:,} weights and the truncated logistic.
-- Recipe: `tauleap.recipes.mnist`: {before:,} steps with `{weighted}`, then {steps:,} with `{objective}`; Adam with a
-  rate that falls along half a cosine, the second time from {lr:g}, batches of {batch_size}, averaged weights ({ema:g}),
-  half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
+- Recipe: `tauleap.recipes.mnist`, in turn
+{stages}
+- Adam with a rate that falls along half a cosine, the last time from {lr:g}, batches of {batch_size}, averaged weights
+  ({ema:g}), half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
   rounded to 16 bits here; the numbers below are of those before.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
@@ -50,8 +51,7 @@ images.
 | --- | ---: | ---: | ---: | ---: |
 {rows}
 
-*`python experiments/images/train.py weighted --data FILE`, `train.py {model} --data FILE`, then `evaluate.py` and
-`ship.py` beside it.*
+*`python experiments/images/train.py MODEL --data FILE` for {models}, then `evaluate.py` and `ship.py` beside it.*
 """
 
 
@@ -87,16 +87,16 @@ def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any])
         for budget in BUDGETS
         if (row := table["rows"].get(f"{name}-{budget}")) is not None
     ]
-    bits, before = found["bits"], table["models"][found["begins_with"]]
+    bits, chain = found["bits"], [MODEL]
+    while (before := table["models"][chain[0]]["begins_with"]) is not None:
+        chain.insert(0, before)
+    stages = [table["models"][name] for name in chain]
     return CARD.format(
         name=NAME,
-        model=MODEL,
+        models=", ".join(chain),
+        stages="\n".join(f"    - {stage['steps']:,} steps with `{stage['objective']}`" for stage in stages),
         trained_on=table["trained_on"],
-        objective=found["objective"],
-        weighted=before["objective"],
-        before=before["steps"],
         weights=found["weights"],
-        steps=found["steps"],
         **{name: settings[name] for name in ("lr", "batch_size", "ema", "seed")},
         images=bits["images"],
         bits=f"{bits['value']:.3f} ± {bits['stderr']:.3f}",

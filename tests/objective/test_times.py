@@ -188,6 +188,7 @@ def test_what_differs_says_so() -> None:
     assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
     assert repr(LogUniformTimes(0.1)) == "LogUniformTimes(0.1)"
     assert repr(TiltedTimes(0.1, power=1.5)) == "TiltedTimes(0.1, power=1.5)"
+    assert repr(TiltedTimes(weights=[3.0, 1.0])) == "TiltedTimes(0.01, weights=[0.75, 0.25])"
     assert repr(GridTimes(5)) == "GridTimes(5)"
     assert repr(GridTimes(5, stratified=False)) == "GridTimes(5, stratified=False)"
     with pytest.raises(
@@ -222,3 +223,20 @@ def test_tilted_times_weigh_by_a_power_of_t_with_mean_one(power: float) -> None:
     assert torch.equal(t, UniformTimes(0.05).at(places)[0])
     assert_close(weight / weight[0], (t / t[0]) ** power)
     assert_close(weight.mean(), torch.tensor(1.0, dtype=torch.float64), rtol=1e-8, atol=0.0)
+
+
+def test_tilted_times_weigh_by_parts_with_mean_one() -> None:
+    places = (torch.arange(3000, dtype=torch.float64) + 0.5) / 3000
+    t, weight = TiltedTimes(0.05, weights=[1.0, 4.0, 7.0]).at(places)
+    assert torch.equal(t, UniformTimes(0.05).at(places)[0])
+    assert_close(weight, torch.tensor([0.25, 1.0, 1.75], dtype=torch.float64).repeat_interleave(1000))
+    last = torch.tensor([1.0], dtype=torch.float64)
+    assert float(TiltedTimes(weights=[1.0, 3.0]).at(last)[1]) == 1.5
+
+
+def test_tilted_times_need_one_tilt() -> None:
+    for given in ({}, {"power": 1.5, "weights": [1.0]}):
+        with pytest.raises(ValueError, match="TiltedTimes needs one of power"):
+            TiltedTimes(**given)
+    with pytest.raises(ValueError, match="weights must be numbers > 0"):
+        TiltedTimes(weights=[1.0, 0.0])

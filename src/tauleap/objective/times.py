@@ -94,30 +94,49 @@ class LogUniformTimes(Times):
 
 
 class TiltedTimes(Times):
-    """U(eps, 1), where a loss at time t counts in proportion to t^``power``: for what is drawn, not for a bound.
+    """U(eps, 1), where losses count by their time: in proportion to t^``power``, or to ``weights``. For what is drawn.
 
     Alone among these laws its weights undo nothing. The mean of a loss over it is another loss, with the same minimum,
     as the truth is best at every time, and with other priorities on the way there. A bound grows like 1 / t or faster
-    towards the data, and so does the noise of its gradient, while what a picture shows is settled at late times. With
-    ``power=1.5`` the gradients of the image model have about one size at all times below 0.7. The weights have mean 1.
+    towards the data, and so does the noise of its gradient, while what a picture shows is settled at late times, where
+    it is next to nothing. ``weights`` has one for each of as many parts of (eps, 1) of equal width; one over the norm
+    of the gradient at these times lets all of them speak equally loud. The weights have mean 1.
 
-    >>> TiltedTimes(0.01, power=1.0).at(torch.tensor([0.0, 0.5], dtype=torch.float64))
+    >>> places = torch.tensor([0.0, 0.5], dtype=torch.float64)
+    >>> TiltedTimes(0.01, power=1.0).at(places)
     (tensor([0.0100, 0.5050], dtype=torch.float64), tensor([0.0198, 1.0000], dtype=torch.float64))
+    >>> TiltedTimes(0.01, weights=[1.0, 3.0]).at(places)
+    (tensor([0.0100, 0.5050], dtype=torch.float64), tensor([0.5000, 1.5000], dtype=torch.float64))
     """
 
     unbiased = False
 
-    def __init__(self, eps: float = 0.01, *, power: float, stratified: bool = True) -> None:
+    def __init__(
+        self,
+        eps: float = 0.01,
+        *,
+        power: float | None = None,
+        weights: Sequence[float] | None = None,
+        stratified: bool = True,
+    ) -> None:
         super().__init__(eps, stratified)
-        self.power = _check.positive("power", power)
+        if (power is None) == (weights is None):
+            raise ValueError("TiltedTimes needs one of power=1.5 and weights=[...], and not both")
+        self.power = None if power is None else _check.positive("power", power)
+        self.weights = None if weights is None else _shares(weights)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         t = self.eps + (1 - self.eps) * places
-        mean = (1 - self.eps ** (self.power + 1)) / ((self.power + 1) * (1 - self.eps))
-        return t, t**self.power / mean
+        if self.weights is not None:
+            shares = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
+            return t, len(shares) * shares[(places * len(shares)).long().clamp(max=len(shares) - 1)]
+        power = self.power or 0.0
+        mean = (1 - self.eps ** (power + 1)) / ((power + 1) * (1 - self.eps))
+        return t, t**power / mean
 
     def __repr__(self) -> str:
-        return f"TiltedTimes({self.eps:g}, power={self.power:g}{'' if self.stratified else ', stratified=False'})"
+        tilt = f"power={self.power:g}" if self.weights is None else f"weights={_written(self.weights)}"
+        return f"TiltedTimes({self.eps:g}, {tilt}{'' if self.stratified else ', stratified=False'})"
 
 
 class WeightedTimes(Times):
@@ -134,23 +153,7 @@ class WeightedTimes(Times):
 
     def __init__(self, weights: Sequence[float], eps: float = 0.01, *, stratified: bool = True) -> None:
         super().__init__(eps, stratified)
-        if isinstance(weights, Tensor) or not isinstance(weights, Sequence) or isinstance(weights, str):
-            hint = ": write weights.tolist()" if isinstance(weights, Tensor) else ""
-            raise TypeError(
-                f"weights must be a list of numbers > 0, one for each part of (eps, 1), got "
-                f"{type(weights).__name__}{hint}"
-            )
-        for w in weights:
-            if isinstance(w, bool) or not isinstance(w, Real):
-                raise TypeError(f"weights must be a list of plain numbers, got one of type {type(w).__name__} in it")
-        values = [float(w) for w in weights]
-        if not values or not all(math.isfinite(w) and w > 0 for w in values):
-            raise ValueError(
-                f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
-                "a part of weight 0 would never be seen, and the loss would be wrong"
-            )
-        total = math.fsum(values)
-        self.weights = tuple(w / total for w in values)
+        self.weights = _shares(weights)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         probs = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
@@ -161,8 +164,7 @@ class WeightedTimes(Times):
         return t.clamp(max=1.0), 1 / (len(probs) * probs[part])
 
     def __repr__(self) -> str:
-        weights = ", ".join(f"{weight:.6g}" for weight in self.weights)
-        return f"WeightedTimes([{weights}], {self.eps:g}{'' if self.stratified else ', stratified=False'})"
+        return f"WeightedTimes({_written(self.weights)}, {self.eps:g}{'' if self.stratified else ', stratified=False'})"
 
 
 class GridTimes(Times):
@@ -183,6 +185,30 @@ class GridTimes(Times):
 
     def __repr__(self) -> str:
         return f"GridTimes({self.steps}{'' if self.stratified else ', stratified=False'})"
+
+
+def _shares(weights: Sequence[float]) -> tuple[float, ...]:
+    """Weights of parts of (eps, 1), checked and divided by their sum."""
+    if isinstance(weights, Tensor) or not isinstance(weights, Sequence) or isinstance(weights, str):
+        hint = ": write weights.tolist()" if isinstance(weights, Tensor) else ""
+        raise TypeError(
+            f"weights must be a list of numbers > 0, one for each part of (eps, 1), got {type(weights).__name__}{hint}"
+        )
+    for w in weights:
+        if isinstance(w, bool) or not isinstance(w, Real):
+            raise TypeError(f"weights must be a list of plain numbers, got one of type {type(w).__name__} in it")
+    values = [float(w) for w in weights]
+    if not values or not all(math.isfinite(w) and w > 0 for w in values):
+        raise ValueError(
+            f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
+            "a part of weight 0 would never be seen, and the loss would be wrong"
+        )
+    total = math.fsum(values)
+    return tuple(w / total for w in values)
+
+
+def _written(weights: tuple[float, ...]) -> str:
+    return f"[{', '.join(f'{weight:.6g}' for weight in weights)}]"
 
 
 def _flag(stratified: object) -> bool:
