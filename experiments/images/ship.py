@@ -38,8 +38,8 @@ Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draw
 - Recipe: `tauleap.recipes.mnist`, in turn
 {stages}
 - Adam with a rate that falls along half a cosine, the last time from {lr:g}, batches of {batch_size}, averaged weights
-  ({ema:g}), half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
-  rounded to 16 bits here; the numbers below are of those before.
+  ({ema:g}), half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the
+  digit. The weights are rounded to 16 bits here; the numbers below are of those before.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
 Samples, the network in half precision; it was told a digit, each as often as another, but where a row says that it was
