@@ -41,7 +41,7 @@ class Entry:
     denoiser: Callable[[bool], Denoiser] = small_denoiser
     begins_with: str | None = None
     """Another model, whose weights it takes, to be trained on."""
-    steps: int = 1200
+    steps: int = 800
     lr: float = 2e-4
 
 
@@ -57,7 +57,7 @@ MODELS = {
         discrete_time(D3PM_STEPS),
         absorbing_noise,
         small_masked_denoiser,
-        steps=5000,
+        steps=3000,
         lr=1e-3,
     ),
 }
