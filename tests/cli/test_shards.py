@@ -270,7 +270,7 @@ def test_a_folder_of_an_older_version_goes_on(
     out = tmp_path / "s"
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
     held_now = json.loads((out / "request.json").read_text())
-    for name in ("correctors", "corrector_scale", "corrector_start", "format", "labels"):
+    for name in ("correctors", "corrector_scale", "corrector_start", "format", "labels", "guidance"):
         del held_now["request"][name]
     (out / "request.json").write_text(json.dumps(held_now))
     ran([*ASK, "--out", out], capsys)
@@ -426,6 +426,19 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
             states=True,
         )
         np.testing.assert_array_equal(np.load(file)[first : first + 4], expected.numpy())
+    (louder,) = ran([*ask, "--label", "2,0,1", "--guidance", 3, "--out", tmp_path / "g"], capsys)["files"]
+    guided = tl.ReverseProcess(model.process, tl.denoise.Guided(model.denoiser, 3.0, unknown=3))
+    drawn = tl.sample(
+        guided,
+        tl.sampling.Ancestral(),
+        (4, 1, 4, 4),
+        grid=tl.sampling.uniform_grid(3, end=1e-3),
+        final="sample",
+        condition=labels[:4],
+        generator=torch.Generator().manual_seed(runs.part_seed(0, 0)),
+    )
+    np.testing.assert_array_equal(np.load(louder)[:4], drawn.x0.numpy())
+    assert (np.load(louder) != np.load(file)).any()
     (plain,) = ran([*ask, "--out", tmp_path / "p"], capsys)["files"]
     assert (np.load(plain) != np.load(file)).any()
     assert "labels differ" in refused([*ask, "--label", "1", "--out", tmp_path / "l"], capsys)
@@ -449,6 +462,8 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--memory", 1, "--batch-size", 3], "write one of them"),
         (["--format", "npy"], "--format is for models of pictures"),
         (["--label", 1], "--label is for models whose network"),
+        (["--guidance", 2], "--guidance needs --label"),
+        (["--guidance", 0], "--guidance must be a finite number > 0"),
         (["--correctors", -1], "--correctors must be >= 0"),
         (["--corrector-scale", 1], "--corrector-scale needs --correctors"),
         (["--corrector-start", 1], "--corrector-start needs --correctors"),

@@ -55,6 +55,7 @@ class Request:
     corrector_start: float = 1.0
     format: Literal["npy"] | None = None  # the data's own
     labels: str | None = None
+    guidance: float = 1.0
 
     @property
     def places(self) -> range:
@@ -146,6 +147,7 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         seed=part_seed(request.seed, first),
         batch_size=rows,
         condition=None if request.labels is None else dealt(request.labels, first, rows),
+        guidance=request.guidance,
         states=True,
     )
     with _files.replacing(_part(parts, first)) as file:

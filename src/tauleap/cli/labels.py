@@ -12,16 +12,13 @@ if TYPE_CHECKING:
 
 def read_labels(text: str, model: Model) -> str:
     """``7`` or ``0, 1, 2`` without spaces, checked against the labels that the model's network has."""
-    from torch import nn
-
-    vectors = getattr(getattr(model.denoiser, "network", None), "classes", None)
-    if not isinstance(vectors, nn.Embedding):
+    count = model.num_labels
+    if count is None:
         raise ValueError(
             "--label is for models whose network, a UNet or SequenceTransformer, was built with num_classes=..., and "
             "that of this one was not: leave it out; another network with a condition draws by "
             "model.sample(n, condition=...) in Python"
         )
-    count = vectors.num_embeddings - 1  # the last one is for a label that is not known
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 10 and int(word) < count):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tauleap import _check
 from tauleap.data import Dataset
@@ -17,7 +17,7 @@ from tauleap.data.form import Form
 from tauleap.data.frame import is_frame
 from tauleap.data.memory import Kind, read, restore
 from tauleap.data.table import TableForm
-from tauleap.denoise import Denoiser, Tempered
+from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.noise import ForwardProcess
@@ -81,6 +81,12 @@ class Model:
         return self.process.num_states
 
     @property
+    def num_labels(self) -> int | None:
+        """How many class labels its network was built with, ``num_classes``; None where it has none."""
+        vectors = getattr(getattr(self.denoiser, "network", None), "classes", None)
+        return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None
+
+    @property
     def device(self) -> torch.device:
         """Where its weights are."""
         return next((p.device for p in self.reverse.parameters()), torch.device("cpu"))
@@ -96,6 +102,7 @@ class Model:
         seed: int | None = None,
         batch_size: int | None = None,
         condition: Tensor | None = None,
+        guidance: float = 1.0,
         progress: bool = False,
         states: bool = False,
     ) -> Any:
@@ -110,13 +117,15 @@ class Model:
             seed: the same seed gives the same samples on the same machine; None draws one.
             batch_size: how many are made at a time; as many as fit well if absent. It is part of what a seed means.
             condition: passed to the network, one entry a sample.
+            guidance: how loud the labels in ``condition`` are: above 1 samples are more clearly of their label (see
+                :class:`tauleap.denoise.Guided`).
             progress: shows a bar.
             states: give int64 states whatever the model was fitted on.
         """
         n = _check.integer("n", n, least=0)
         if self.shape is None:
             raise ValueError("the model does not know the shape of a datum: write Model(..., shape=...)")
-        x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, progress)
+        x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress)
         return x if states else restore(x, self.kind, self.form)
 
     def complete(
@@ -132,6 +141,7 @@ class Model:
         seed: int | None = None,
         batch_size: int | None = None,
         condition: Tensor | None = None,
+        guidance: float = 1.0,
         progress: bool = False,
         states: bool = False,
     ) -> Any:
@@ -157,7 +167,9 @@ class Model:
         if condition is not None:
             condition = condition.repeat(variants, *(1,) * (condition.ndim - 1))
         number = variants * len(data)
-        out = self._run(number, given, steps, sampler, grid, temperature, seed, batch_size, condition, progress)
+        out = self._run(
+            number, given, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress
+        )
         parts = out.reshape(variants, len(data), *data.shape)
         if states or self.kind.name == "tensor":
             return parts[0] if variants == 1 else parts
@@ -230,11 +242,19 @@ class Model:
         seed: int | None,
         batch_size: int | None,
         condition: Tensor | None,
+        guidance: float,
         progress: bool,
     ) -> Tensor:
-        reverse = self.reverse
+        denoiser = self.denoiser
+        if _check.positive("guidance", guidance) != 1:
+            if condition is None or self.num_labels is None:
+                raise ValueError(
+                    "guidance is for labels: write condition=..., for a model whose network was built with num_classes"
+                )
+            denoiser = Guided(denoiser, guidance, unknown=self.num_labels)
         if _check.positive("temperature", temperature) != 1:
-            reverse = ReverseProcess(self.process, Tempered(self.denoiser, temperature))
+            denoiser = Tempered(denoiser, temperature)
+        reverse = self.reverse if denoiser is self.denoiser else ReverseProcess(self.process, denoiser)
         shape = self.shape if observed is None else tuple(observed.values.shape[1:])
         with evaluating(reverse):
             drawn = sample(
