@@ -58,7 +58,7 @@ SWEEP = {
         ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
     )
 }
-ONLY_AT = {"weighted": (SWEEP_BUDGET,), "guided": BUDGETS[:2]}
+ONLY_AT = {"weighted": (SWEEP_BUDGET,), "guided": BUDGETS[:2], "untold": BUDGETS[:2]}
 TABLE = {
     f"{name}-{evaluations}": row.at(evaluations)
     for evaluations in BUDGETS
