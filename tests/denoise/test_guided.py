@@ -1,10 +1,12 @@
 """Guidance: the contract, the law of a single site, and what is left alone."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor, nn
 
-from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior
+from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, TruncatedLogistic
 from tauleap.evaluate import pushed
 from tauleap.noise import Absorbing, Constant
 from tauleap.observed import Observed
@@ -78,14 +80,49 @@ def test_two_passes_are_one_with_everything_repeated() -> None:
     observed = Observed(torch.tensor([[True, False], [False, False], [True, True]]), x)
     told, untold = (network(x, t, observed=observed, condition=c).log_probs for c in (label, torch.full_like(label, 2)))
     found = guided(x, t, observed=observed, condition=label).log_probs
-    torch.testing.assert_close(found, (3 * told - 2 * untold).log_softmax(-1))
+    torch.testing.assert_close(found, (told + 2 * (told - untold).clamp(max=math.log(10))).log_softmax(-1))
     torch.testing.assert_close(guided(x, t, observed=observed).log_probs, untold)
+
+
+class Tails(nn.Module):
+    """Both are sure of an end of the range; without the label the law is narrower, with a tail that falls sooner."""
+
+    def forward(self, x: Tensor, t: Tensor, *, condition: Tensor) -> Tensor:
+        log_scale = torch.where(condition == 2, -3.0, -1.0)[:, None].expand(x.shape)
+        return torch.stack([torch.full(x.shape, -9.0), log_scale], -1)
+
+
+def test_tails_do_not_win() -> None:
+    """p^2 / q alone would have the far end as its mode, which both hold for all but impossible."""
+    told, x, label = TruncatedLogistic(Tails(), 256), torch.tensor([[128]]), torch.tensor([0])
+    one, other = (told(x, 0.5, condition=c).log_probs for c in (label, torch.tensor([2])))
+    assert int((2 * one - other).argmax()) == 255
+    found = Guided(told, 2.0, unknown=2)(x, 0.5, condition=label)
+    assert int(found.mode) < 8
+    assert float(found.probs[..., 128:].sum()) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [0.5, 2.0])
+def test_what_cannot_be_stays_out(scale: float) -> None:
+    inf = torch.inf
+    table = torch.tensor([[0.0, -inf, -inf, 0.5], [0.0] * 4, [0.0, -inf, 0.3, -inf]])
+
+    class Some(nn.Module):
+        def forward(self, x: Tensor, t: Tensor, *, condition: Tensor) -> Tensor:
+            return table[condition][:, None].expand(*x.shape, 4)
+
+    guided = Guided(NetworkDenoiser(Some()), scale, unknown=2)
+    probs = guided(torch.tensor([[0]]), 0.5, condition=torch.tensor([0])).probs[0, 0]
+    assert bool(torch.isfinite(probs).all())
+    assert (probs > 0).tolist() == [True, False, False, True]
 
 
 def test_what_is_refused() -> None:
     network = NetworkDenoiser(Labelled())
     with pytest.raises(ValueError, match="scale must be"):
         Guided(network, 0.0, unknown=2)
+    with pytest.raises(ValueError, match="most must be a ratio > 1"):
+        Guided(network, 2.0, unknown=2, most=1.0)
     with pytest.raises(ValueError, match="unknown must be"):
         Guided(network, 2.0, unknown=-1)
     with pytest.raises(ValueError, match="a label each sample, 2 integers, got torch"):

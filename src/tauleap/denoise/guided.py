@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -20,10 +22,15 @@ class Guided(Denoiser):
     heuristic: only a single site with absorbing noise then has the law p(x0 | label)^scale p(x0)^(1 - scale),
     normalised. The network is asked once, about twice as many states. Without a condition it is not guided.
 
+    By Bayes p(x0 | x_t, label) / p(x0 | x_t) is p(label | x0, x_t) / p(label | x_t), at most 1 / p(label | x_t). The
+    tails of what a network says know nothing of that: where one is a power of the other their ratio has no limit, and a
+    state that neither believes in would win. So the ratio counts up to ``most``.
+
     Args:
         denoiser: of a network whose condition is a label for each sample.
         scale: > 0.
         unknown: the label that says nothing, ``num_classes`` of the networks of this package.
+        most: the largest ratio; > 1.
 
     >>> from tauleap.denoise import NetworkDenoiser
     >>> class Labelled(torch.nn.Module):  # two labels, and 2 for "not known"
@@ -35,13 +42,16 @@ class Guided(Denoiser):
     tensor([[[0.9412, 0.0588]]])
     """
 
-    def __init__(self, denoiser: Denoiser, scale: float, *, unknown: int) -> None:
+    def __init__(self, denoiser: Denoiser, scale: float, *, unknown: int, most: float = 10.0) -> None:
         super().__init__()
         if not isinstance(denoiser, Denoiser):
             raise TypeError(f"denoiser must be a Denoiser, got {type(denoiser).__name__}")
         self.denoiser = denoiser
         self.scale = _check.positive("scale", scale)
         self.unknown = _check.integer("unknown", unknown, least=0)
+        self.most = _check.positive("most", most)
+        if self.most <= 1:
+            raise ValueError(f"most must be a ratio > 1, got {most!r}")
 
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
@@ -58,9 +68,9 @@ class Guided(Denoiser):
             condition=torch.cat([condition, torch.full_like(condition, self.unknown)]),
         )
         told, untold = both.log_probs.chunk(2)
-        louder = told + (self.scale - 1) * (told - untold)
+        louder = told + (self.scale - 1) * (told - untold).clamp(max=math.log(self.most))
         # What cannot be stays out: the difference of two infinities says nothing.
-        out = Posterior(louder.masked_fill((told == -torch.inf) | (untold == -torch.inf), -torch.inf))
+        out = Posterior(louder.masked_fill(told == -torch.inf, -torch.inf))
         out.over_data_states = both.over_data_states
         return out
 
