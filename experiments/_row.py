@@ -44,10 +44,11 @@ class Row:
 
     def _cost(self, steps: int) -> float:
         """Evaluations, with correctors counted at the times at which they run, which on a coarse grid are few."""
+        asked = 1 if self.guidance == 1 else 2
         if isinstance(self.sampler, WithCorrector):
             below = int((uniform_grid(steps, end=self.end)[1:] < self.sampler.start).sum())
-            return 1 + steps + self.sampler.steps * below
-        return (1 if self.guidance == 1 else 2) * (1 + self.passes * steps)
+            return asked * (1 + steps + self.sampler.steps * below)
+        return asked * (1 + self.passes * steps)
 
     def at(self, evaluations: int) -> Row:
         """The same with another number of evaluations."""

@@ -224,3 +224,44 @@ def test_names_index_and_masks_of_frames_are_kept(tmp_path: Path) -> None:
         model.complete(frame, ["a"])
     with pytest.raises(ValueError, match="observed must be a bool mask"):
         model.complete(frame, [[True], "x"])
+
+
+class Labelled(torch.nn.Module):
+    """One masked site whose law is that of its label; 2 says nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.classes = torch.nn.Embedding(3, 2)
+        torch.nn.init.zeros_(self.classes.weight)
+        self.classes.weight.data[0, 0] = 1.0
+
+    def forward(self, x, t, *, condition=None):
+        label = torch.full((len(x),), 2) if condition is None else condition
+        logits = torch.cat([self.classes(label), torch.full((len(x), 1), -torch.inf)], 1)
+        return logits[:, None].expand(*x.shape, 3)
+
+
+def test_guidance_makes_a_label_louder() -> None:
+    """One masked site has p(x0 | label)^2 / p(x0), normalised, and with a temperature of 1/2 its square."""
+    model = tl.Model(Absorbing(3, LogLinear()), NetworkDenoiser(Labelled()), shape=(1,))
+    assert model.num_labels == 2
+    label, known = torch.zeros(5000, dtype=torch.int64), torch.zeros(1, dtype=torch.bool)
+    rows, how = torch.ones(5000, 1, dtype=torch.int64), {"grid": [1.0, 0.5, 0.001], "condition": label, "guidance": 2.0}
+    for made, odds in (
+        (model.sample(5000, seed=0, **how), 2.0),
+        (model.sample(5000, seed=1, temperature=0.5, **how), 4.0),
+        (model.complete(rows, known, seed=2, **how), 2.0),
+    ):
+        law = torch.tensor([odds, 0.0], dtype=torch.float64).softmax(-1)
+        # At t = 1 the share 0.001 of the sites is not masked, and keeps what the prior gave it.
+        assert_drawn_from(torch.bincount(made.flatten(), minlength=2), 0.999 * law + 0.001 / 2)
+
+
+def test_guidance_without_a_label_is_refused() -> None:
+    told = tl.Model(Absorbing(3, LogLinear()), NetworkDenoiser(Labelled()), shape=(1,))
+    with pytest.raises(ValueError, match="guidance is for labels"):
+        told.sample(2, guidance=2.0)
+    other = tl.load("toy")
+    assert other.num_labels is None
+    with pytest.raises(ValueError, match="guidance is for labels"):
+        other.sample(2, guidance=2.0, condition=torch.zeros(2, dtype=torch.int64))

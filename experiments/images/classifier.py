@@ -2,9 +2,8 @@
 
     python experiments/images/classifier.py --data FILE
 
-Trained on the same images as the models, for some minutes, unless it is there already; written to runs/images, or
-where --models says. Its 64
-features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
+Trained on the same images as the models, for some minutes, unless it is there already; written to runs/images, or where
+--models says. Its 64 features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
 """
 
 from __future__ import annotations
@@ -102,7 +101,8 @@ def main() -> None:
     arguments = parser.parse_args()
     path = arguments.models / "classifier.safetensors"
     if path.exists():
-        return  # samples have been measured by it
+        print(f"{path} is there, and is kept: samples may have been measured by it")
+        return
     loaded = pictures.load(arguments.data)
     x, y = loaded.train.x, loaded.train.condition
     if y is None or loaded.test.condition is None:

@@ -59,6 +59,8 @@ def main() -> None:
     loaded, eye = pictures.load(arguments.data), classifier.load(arguments.models)
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
     models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()}
+    for name in models:  # before anything is drawn
+        objective_of(arguments.models / name, MODELS[name].objective)
     marks = {name: mark(ROWS[name], models[ROWS[name].model]) for name in chosen if ROWS[name].model in models}
     pieces = arguments.models / "pieces"
     pieces.mkdir(exist_ok=True)

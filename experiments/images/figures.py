@@ -97,7 +97,7 @@ def distances(table: dict[str, Any]) -> None:
         return
     with panels("images_evaluations", 2) as both:
         for axes, number in zip(both, ("frechet", "recognised"), strict=True):
-            for (label, points), colour in zip(found.items(), COLOURS, strict=False):
+            for (label, points), colour in zip(found.items(), COLOURS[: len(found)], strict=True):
                 if points:
                     axes.errorbar(
                         [point["evaluations"] for point in points],

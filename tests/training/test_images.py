@@ -137,10 +137,15 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
     told, untold = (model.reverse.posterior(x, t, condition=c).logits for c in (torch.tensor([3, 3]), None))
     assert not torch.equal(told, untold)
     path = saved(tmp_path / "digits.npz", (28, 28))
-    for labels in (True, False):
+    for labels, told in ((True, True), (False, False), (None, True)):
         kept, held_out = mnist(path, labels=labels).data()
-        assert (kept.condition is not None) == labels
+        assert (kept.condition is not None) == told
         assert held_out.condition is None  # bits/dim of pictures alone
+    assert mnist(path, denoiser=small_denoiser).data()[0].condition is None  # its network could not be told
+    with np.load(path) as arrays:
+        np.savez(tmp_path / "bare.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
+    with pytest.raises(ValueError, match=r"bare.npz has no digits \(y_train\) to tell"):
+        mnist(tmp_path / "bare.npz").data()
 
 
 def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:

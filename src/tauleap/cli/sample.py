@@ -79,7 +79,8 @@ class Sample:
         asked = self.batch_size
         if asked is None and self.memory is None:
             asked = recorded_batch_size(out)
-        size = rows_at_once(model, asked, memory=1.0 if self.memory is None else self.memory)
+        memory = 1.0 if self.memory is None else self.memory
+        size = rows_at_once(model, asked, memory=memory / (1 if self.guidance == 1 else 2))
         request = Request(
             fingerprint(model),
             self.n,

@@ -72,6 +72,8 @@ class LogisticPosterior(Posterior):
 
     def log_prob(self, x0: States) -> PerSite:
         """log p(x0 | x_t) of one state a site in closed form, O(1) in the number of states."""
+        if x0.shape != self.mean.shape:
+            raise ValueError(f"x0 must have the shape of the sites, {tuple(self.mean.shape)}, got {tuple(x0.shape)}")
         return truncated_logistic_log_prob(self.mean, self.log_scale, x0, self.num_states)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticPosterior:

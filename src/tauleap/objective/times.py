@@ -130,7 +130,7 @@ class TiltedTimes(Times):
         if self.weights is not None:
             shares = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
             return t, len(shares) * shares[(places * len(shares)).long().clamp(max=len(shares) - 1)]
-        power = self.power or 0.0
+        power = 0.0 if self.power is None else self.power  # one of the two is given
         mean = (1 - self.eps ** (power + 1)) / ((power + 1) * (1 - self.eps))
         return t, t**power / mean
 
@@ -201,7 +201,7 @@ def _shares(weights: Sequence[float]) -> tuple[float, ...]:
     if not values or not all(math.isfinite(w) and w > 0 for w in values):
         raise ValueError(
             f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
-            "a part of weight 0 would never be seen, and the loss would be wrong"
+            "a part of weight 0 would not be learnt, and the loss would be wrong"
         )
     total = math.fsum(values)
     return tuple(w / total for w in values)

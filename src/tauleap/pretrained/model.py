@@ -265,7 +265,9 @@ class Model:
                 final="sample",
                 observed=observed,
                 condition=condition,
-                batch_size=self._rows_at_once() if batch_size is None else batch_size,
+                batch_size=max(1, self._rows_at_once() // (1 if guidance == 1 else 2))
+                if batch_size is None
+                else batch_size,
                 generator=self._generator(seed),
                 progress=progress,
             )

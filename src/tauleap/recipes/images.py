@@ -72,8 +72,8 @@ def as_loud_at_all_times() -> Objective:
     """The complete bound with weights in time of one over the norm of its gradient, so that late times are learnt too.
 
     Measured after 3,000 steps with :func:`weighted`, 48 images at each time: 1,086 at t = 0.1, 214 at 0.3, 124 at 0.5,
-    91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57 at 0.93. Up to 0.3 nearly all of it was noise, so that these times
-    count a third of that; from 0.5 on a third to a half of it was the same in every batch.
+    91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57 at 0.93. Up to 0.3 nearly all of it was noise, so that earlier times
+    than 0.5 count a third of that; from there on a third to a half of it was the same in every batch.
     """
     early = [0.012, 0.03, 0.06, 0.09, 0.14, 0.2, 0.33, 0.5, 0.7, 0.9]
     late = [1.05, 1.2, 1.35, 1.9, 3.2, 7.0, 19.0, 55.0, 200.0, 220.0]
@@ -251,7 +251,7 @@ def mnist(
     process: ForwardProcess | None = None,
     denoiser: Callable[[], Denoiser] | None = None,
     settings: Settings | None = None,
-    labels: bool = True,
+    labels: bool | None = None,
     name: str = "mnist",
 ) -> Recipe:
     """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
@@ -267,14 +267,17 @@ def mnist(
         denoiser: builds it, with its network; :func:`small_denoiser`, with ``labels`` or without, if absent;
             :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
         settings: :func:`small_settings` if absent.
-        labels: tell the network the digit, in one of two cases, where the data has them. It then draws a digit that is
-            asked for by ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``. False for a
-            ``denoiser`` whose network takes no labels.
+        labels: tell the network the digit, in one of two cases. It then draws a digit that is asked for by
+            ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``. If absent, the network
+            of this recipe is told, and that of another ``denoiser``, which must take labels for it, is not.
         name: for messages.
     """
+    labels = denoiser is None if labels is None else labels
 
     def read() -> tuple[Dataset, Dataset | None]:
         rows, _ = sources.mnist(data)  # pyright: ignore[reportArgumentType] (it is no function)
+        if labels and rows.condition is None:
+            raise ValueError(f"{data} has no digits (y_train) to tell: add them, or write mnist(..., labels=False)")
         train, held_out = rows.split(min(_HELD_OUT, len(rows) // 2))
         # bits/dim of those held out is that of pictures alone.
         return train if labels else replace(train, condition=None), replace(held_out, condition=None)
