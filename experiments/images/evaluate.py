@@ -132,9 +132,9 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
             "label": row.label,
             "model": row.model,
             "samples": len(seen.probs),
+            "first": {n: measured(seen, n, reference) for n in range(PIECE, len(seen.probs) + 1, PIECE)},
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
-            "frechet": numbers(frechet_distance(mixed(seen.features), reference, groups=GROUPS)),
-            "recognised": numbers(Estimate.of_mean(seen.recognised.double())),
+            **measured(seen, len(seen.probs), reference),
             "digits": round(seen.digits, 2),
             "obeyed": obeyed(seen) if row.told else None,
             "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
@@ -152,6 +152,14 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
     }
     write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
+
+
+def measured(seen: classifier.Seen, n: int, reference: Moments) -> dict[str, Any]:
+    """Of the first ``n`` samples: rows with different numbers of them compare only at the same."""
+    return {
+        "frechet": numbers(frechet_distance(mixed(seen.features[:n]), reference, groups=GROUPS)),
+        "recognised": numbers(Estimate.of_mean(seen.recognised[:n].double())),
+    }
 
 
 def mixed(features: Tensor) -> Tensor:

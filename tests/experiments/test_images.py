@@ -42,7 +42,8 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
         name: {
             "label": row.label,
             "model": row.model,
-            "samples": 500,
+            "samples": 500 - 100 * (number % 2),
+            "first": {str(n): {"frechet": {"value": n + number, "stderr": 3.0}, "recognised": one} for n in (400, 500)},
             "evaluations": float(row.evaluations),
             "frechet": {"value": 10.0 + number, "stderr": 1.0},
             "recognised": one,
@@ -97,8 +98,12 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     page.main()
     text = written["images"]
     for row in table["rows"].values():
-        assert f"| {row['label']} | {row['evaluations']:.0f} | 500 |" in text
-    assert "with 64 evaluations minus tau-leaping (tLDR-0) with 64: +" in text
+        assert f"| {row['label']} | {row['evaluations']:.0f} | " in text
+    ahead = list(table["rows"]).index("tldr-3-64") - list(table["rows"]).index("tldr-0-64")
+    wanted = (
+        f"with 64 evaluations minus tau-leaping (tLDR-0) with 64, the first 400 samples of each: +{ahead}.00 ± 4.24"
+    )
+    assert wanted in text  # where one has 500, those of its first 400
     assert "changed by -8,916 ± 700 at the same times" in " ".join(text.split())
     for entry in images["models"].MODELS.values():
         assert f"| {entry.label} | `{entry.objective!r}` | 12,345 | 7 of 8" in text
