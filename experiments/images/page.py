@@ -224,9 +224,10 @@ def verdicts(rows: dict[str, Any]) -> list[str]:
         sure = max(found, key=lambda row: (row["digits"] > VARIOUS, row["recognised"]["value"]))
         lines.append(
             f"- Of the first {best['samples']} samples of each row the least distance, {cell(best['frechet'])}, is "
-            f"that of {best['label']} at {best['evaluations']:.0f} evaluations; most recognised, {percent(sure['recognised'])}, are those of {sure['label']} at "
-            f"{sure['evaluations']:.0f} (of rows with more than {VARIOUS} digits). Both are the "
-            f"best of {len(found)} rows on the samples that they were chosen by, which flatters them."
+            f"that of {best['label']} at {best['evaluations']:.0f} evaluations; most recognised, "
+            f"{percent(sure['recognised'])}, are those of {sure['label']} at {sure['evaluations']:.0f} (of rows with "
+            f"more than {VARIOUS} digits). Both are the best of {len(found)} rows on the samples that they were chosen "
+            "by, which flatters them."
         )
     return [*lines, ""]
 
