@@ -19,7 +19,7 @@ import torch
 from evaluate import RESULTS, opened, pieces_of
 from models import MODELS
 from PIL import Image
-from rows import BUDGETS, KINDS
+from rows import BUDGETS, KINDS, ONLY_AT
 from torch import Tensor
 
 import tauleap as tl
@@ -33,7 +33,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from _panels import COLOURS, FIGURES, panels
 
 SEED, STEPS, TRACED_SITES, FILMED = 0, 255, 12, 16
-SHOWN, SHEET = ("tldr-0", "ancestral", "d3pm-gaussian", "d3pm-absorbing"), 64
+SHOWN, SHEET = ("tldr-0", "ancestral", "guided", "d3pm-gaussian", "d3pm-absorbing"), 100
 HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH, HELD_PICTURES = 0.4, 1000, 100, 0.001, 2
 COMPLETIONS, GIVEN_PICTURES = 5, 4
 
@@ -134,15 +134,16 @@ def per_step(table: dict[str, Any]) -> None:
 
 
 def grids(models: dict[str, tl.Model], folder: Path) -> None:
-    """Samples of some rows, side by side, at the largest number of evaluations that all of them have."""
-    for budget in reversed(BUDGETS):
-        found = [pieces_of(f"{name}-{budget}", models.get(KINDS[name].model), folder) for name in SHOWN]
-        if all(found):
-            sheets = [sheet(torch.from_numpy(held[0]["x"][:SHEET])) for held in found]
-            gap = np.full((sheets[0].shape[0], 8), 255, dtype=np.uint8)
-            parts = [part for each in sheets for part in (each, gap)][:-1]
-            return save("images_samples", np.concatenate(parts, axis=1), scale=1)
-    return None
+    """Samples of some rows side by side, each at the largest number of evaluations that it has; a column a digit."""
+    found = []
+    for name in SHOWN:
+        largest = ONLY_AT.get(name, BUDGETS)[-1]
+        held = pieces_of(f"{name}-{largest}", models.get(KINDS[name].model), folder)
+        if not held:
+            return
+        found.append(sheet(torch.from_numpy(held[0]["x"][:SHEET])))
+    gap = np.full((found[0].shape[0], 8), 255, dtype=np.uint8)
+    save("images_samples", np.concatenate([part for each in found for part in (each, gap)][:-1], axis=1), scale=1)
 
 
 def way_down(model: tl.Model) -> None:

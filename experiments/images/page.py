@@ -26,8 +26,8 @@ PAPER = {  # Table 1: Inception Score, FID, bits/dim
     "tldr-10": (9.49, 3.74, 3.59),
 }
 FIGURES = {
-    "images_samples.png": f"{SHEET} samples each: {'; '.join(KINDS[name].label for name in SHOWN)}. The largest number "
-    "of evaluations of the table that all have.",
+    "images_samples.png": f"{SHEET} samples each, a column a digit: {'; '.join(KINDS[name].label for name in SHOWN)}. "
+    "Each with the largest number of evaluations that it has in the table.",
     "images_sampling.gif": f"{FILMED} samples from noise to data, not told the digit, and the denoiser's guess beside "
     "them.",
     "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right).",
