@@ -86,8 +86,8 @@ def main() -> None:
         DIFFERENCES.replace("\n", " "),
         "",
         "The distance of few samples is too large by about a constant over their number, so that rows with different "
-        "numbers compare by the lines below, at the same number, and not by the table. The last column is the paper's, of "
-        "CIFAR-10, Inception Score and FID: it says nothing of these rows.",
+        "numbers compare by the lines below, at the same number, and not by the table. The last column is the paper's, "
+        "of CIFAR-10, Inception Score and FID: it says nothing of these rows.",
         "",
         *verdicts(rows),
         f"*`python experiments/images/evaluate.py --data FILE`, seeds 0, 1, ... for each {PIECE} samples*",
