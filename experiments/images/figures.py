@@ -115,8 +115,8 @@ def distances(table: dict[str, Any]) -> None:
             axes.set(xscale="log", xlabel="evaluations of the network")
             axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
             axes.minorticks_off()
-        both[0].set(ylabel="Frechet distance on 64 features", yscale="log")
-        both[1].set(ylabel="recognised by the classifier")
+        both[0].set(ylabel="Frechet distance", yscale="log")
+        both[1].set(ylabel="recognised")
         lines, labels = both[1].get_legend_handles_labels()
         both[1].figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=7)
 

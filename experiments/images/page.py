@@ -30,7 +30,8 @@ FIGURES = {
     "Each with the largest number of evaluations that it has in the table.",
     "images_sampling.gif": f"{FILMED} samples from noise to data, not told the digit, and the denoiser's guess beside "
     "them.",
-    "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right).",
+    "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right); "
+    "the numbers of samples are those of the table.",
     "images_training.png": "bits/dim of validation images while training.",
     "images_steps.png": "Tau-leaping with the most evaluations of the table: the proportion of sites that jump in a "
     "step, and that end outside of 0..255 and are clamped.",
