@@ -201,7 +201,7 @@ def _shares(weights: Sequence[float]) -> tuple[float, ...]:
     if not values or not all(math.isfinite(w) and w > 0 for w in values):
         raise ValueError(
             f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
-            "a part of weight 0 would not be learnt, and the loss would be wrong"
+            "a part of weight 0 would never be seen or never count, and the loss would be wrong"
         )
     total = math.fsum(values)
     return tuple(w / total for w in values)
