@@ -47,18 +47,20 @@ def steps_of(folder: Path) -> int | None:
 
 def settings_of(folder: Path) -> dict[str, Any]:
     """The numbers that the run was trained with."""
-    with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
-        return json.load(file)["recipe"]["settings"]
+    return _recipe_of(folder)["settings"]
 
 
 def objective_of(folder: Path, objective: Objective) -> str:
     """What the run was trained with, as one would write it: ``objective``, if that is what the run has recorded."""
-    with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
-        trained = json.load(file)["recipe"]["objective"]
-    other = differences({"objective": trained}, {"objective": plainly(objective)})
+    other = differences({"objective": _recipe_of(folder)["objective"]}, {"objective": plainly(objective)})
     if other:
         raise SystemExit(f"{folder} was trained with another objective ({'; '.join(other)}): train it again")
     return repr(objective)
+
+
+def _recipe_of(folder: Path) -> dict[str, Any]:
+    with (folder / "latest" / "recipe.json").open(encoding="utf-8") as file:
+        return json.load(file)["recipe"]
 
 
 def curve_of(folder: Path) -> list[list[float]]:
