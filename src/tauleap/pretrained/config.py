@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
-from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
 from tauleap.noise import (
     Absorbing,
     BirthDeath,
@@ -45,6 +45,7 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     Dense: {"generator": "rates", "schedule": "schedule", "prior": "law", "ordinal": "ordinal"},
     NetworkDenoiser: {"network": "network"},
     TruncatedLogistic: {"network": "network", "num_states": "num_states"},
+    ByTime: {"networks": "networks", "at": "at"},
 }
 _WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer]
 _OURS: dict[str, type] = {cls.__name__: cls for cls in [*_ATTRIBUTES, *_WITH_CONFIG]}
@@ -82,7 +83,7 @@ def describe(value: object, place: str) -> Any:
         if not math.isfinite(value):
             raise ValueError(f"{place} must be finite to be saved, got {value}")
         return value
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | nn.ModuleList):
         return [describe(item, f"{place}.{index}") for index, item in enumerate(value)]
     cls = type(value)
     if _ALLOWED.get(cls.__name__) is not cls:

@@ -1,0 +1,140 @@
+"""Networks that share the times among themselves."""
+
+import pytest
+import torch
+from torch import Tensor
+
+import tauleap as tl
+from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
+from tauleap.network import ByTime, ResidualMLP, UNet
+from tauleap.noise import Constant, Gaussian
+from tauleap.objective import CompleteElbo
+from tauleap.testing import DenoiserContract
+
+AT = [0.3, 0.6]
+NUMBER = {0.0: 0, 0.29: 0, 0.3: 1, 0.45: 1, 0.6: 2, 1.0: 2}
+
+
+def networks(count: int = 3) -> list[UNet]:
+    """Alike in what they take and unlike in what they say."""
+    torch.manual_seed(0)
+    made = [
+        UNet(
+            6,
+            1,
+            width=4 * (1 + i),
+            multipliers=(1,),
+            attention_levels=(),
+            dropout=0.0,
+            mark_observed=True,
+            num_classes=2,
+        )
+        for i in range(count)
+    ]
+    for network in made:
+        for parameter in network.parameters():
+            torch.nn.init.normal_(parameter, std=0.3)
+    return [network.double().eval() for network in made]
+
+
+def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(1)
+    x = torch.randint(6, (6, 1, 4, 4), generator=generator)
+    observed = torch.rand(x.shape, generator=generator) < 0.3
+    times = torch.tensor([1.0, 0.29, 0.3, 0.0, 0.6, 0.45], dtype=torch.float64)
+    return x, times, observed, torch.tensor([0, 1, 2, 0, 1, 2])
+
+
+def test_each_sample_is_shown_to_the_network_of_its_time() -> None:
+    """With its own mask and label, whatever else is in the batch; a time of ``at`` belongs to the later network."""
+    parts = networks()
+    whole, (x, t, observed, labels) = ByTime(parts, at=AT), batch()
+    together = whole(x, t, observed=observed, condition=labels)
+    for i, time in enumerate(t.tolist()):
+        one = slice(i, i + 1)
+        wanted = parts[NUMBER[time]](x[one], t[one], observed=observed[one], condition=labels[one])
+        torch.testing.assert_close(together[one], wanted)
+    assert not torch.allclose(together, parts[0](x, t, observed=observed, condition=labels))
+
+
+@pytest.mark.parametrize("time", NUMBER)
+def test_one_time_for_the_batch(time: float) -> None:
+    parts = networks()
+    x, _, observed, labels = batch()
+    for t in (torch.tensor(time), torch.full((6,), time)):
+        said = ByTime(parts, at=AT)(x, t, observed=observed, condition=labels)
+        torch.testing.assert_close(said, parts[NUMBER[time]](x, t, observed=observed, condition=labels))
+    torch.testing.assert_close(ByTime(parts, at=AT)(x, torch.tensor(time)), parts[NUMBER[time]](x, torch.tensor(time)))
+
+
+def test_no_samples() -> None:
+    assert ByTime(networks(), at=AT)(torch.zeros(0, 1, 4, 4, dtype=torch.int64), torch.zeros(0)).shape == (
+        0,
+        1,
+        4,
+        4,
+        2,
+    )
+
+
+def test_learning_at_some_times_leaves_the_other_networks_alone() -> None:
+    """Their gradients are 0, and there: training over several processes waits for each of them."""
+    whole, (x, _, _, _) = ByTime(networks(), at=AT), batch()
+    whole(x, torch.full((6,), 0.45)).square().sum().backward()
+    for number, network in enumerate(whole.networks):
+        moved = [p.grad is not None and bool((p.grad != 0).any()) for p in network.parameters()]
+        assert any(moved) == (number == 1)
+        assert all(p.grad is not None for p in network.parameters())
+
+
+def test_parts_that_were_trained_apart_have_the_bound_of_their_times() -> None:
+    """Put together they have, at every time, the loss of the part that this time belongs to."""
+    process, (early, late) = Gaussian(6, Constant(3.0), sigma_0=3.0, sigma_r=1.0), networks(2)
+    x = batch()[0]
+
+    def loss(network: torch.nn.Module, t: float) -> Tensor:
+        reverse = tl.ReverseProcess(process, TruncatedLogistic(network, 6)).double()
+        return CompleteElbo()(reverse, x, t=t, generator=torch.Generator().manual_seed(2)).value
+
+    both = ByTime([early, late], at=[0.5])
+    for t, network in ((0.1, early), (0.49, early), (0.5, late), (0.9, late)):
+        torch.testing.assert_close(loss(both, t), loss(network, t))
+
+
+def test_is_kept_with_a_model(tmp_path) -> None:
+    process = Gaussian(6, Constant(3.0), sigma_0=3.0, sigma_r=1.0)
+    model = tl.Model(process, TruncatedLogistic(ByTime(networks(), at=AT), 6), shape=(1, 4, 4))
+    model.save(tmp_path / "model")
+    found = tl.load(tmp_path / "model")
+    assert found.num_labels == model.num_labels == 2
+    x, t, _, labels = batch()
+    wanted = model.denoiser(x, t, condition=labels)
+    torch.testing.assert_close(found.denoiser(x, t, condition=labels).logits, wanted.logits)
+    assert torch.equal(found.sample(3, steps=4, seed=0), model.sample(3, steps=4, seed=0))
+    assert found.sample(2, steps=3, seed=0, condition=torch.tensor([0, 1]), guidance=2.0).shape == (2, 1, 4, 4)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_refuses_what_is_no_sharing_of_times() -> None:
+    parts = networks(2)
+    for wrong in ([], [0.3, 0.6]):
+        with pytest.raises(ValueError, match=r"one time fewer.*write ByTime\(\[early, late\], at=\[0.3\]\)"):
+            ByTime(parts, at=wrong)
+    with pytest.raises(ValueError, match="one time fewer"):
+        ByTime(parts[:1], at=[])
+    for wrong in ([0.6, 0.3], [0.3, 0.3], [0.3, 1.0]):
+        with pytest.raises(ValueError, match=r"rising times in \(0, 1\)"):
+            ByTime(networks(), at=wrong)
+    with pytest.raises(ValueError, match="a time of at must be"):
+        ByTime(parts, at=[0.0])
+    with pytest.raises(TypeError, match="networks must be"):
+        ByTime([parts[0], 3], at=[0.3])  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="x must hold integers"):
+        ByTime(parts, at=[0.3])(torch.zeros(1, 1, 4, 4), torch.tensor(0.2))
+
+
+class TestByTime(DenoiserContract):
+    num_states = 4
+
+    def make(self) -> Denoiser:
+        return NetworkDenoiser(ByTime([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5]))
