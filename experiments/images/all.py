@@ -28,7 +28,7 @@ def in_turn() -> list[list[str]]:
     rows: list[list[str]] = []
     left = list(MODELS)
     while left:
-        rows.append([name for name in left if MODELS[name].begins_with not in left])
+        rows.append([name for name in left if not set(MODELS[name].begins_with) & set(left)])
         left = [name for name in left if name not in rows[-1]]
     return rows
 

@@ -76,7 +76,7 @@ def rows_of(pictures: Tensor) -> np.ndarray:
 
 def training(table: dict[str, Any]) -> None:
     """bits/dim of the validation images while training."""
-    curves = {name: found for name, found in table["models"].items() if len(found["curve"]) > 1}
+    curves = {name: found for name, found in table["models"].items() if len(found["curve"]) > 1 and found["bits"]}
     if not curves:
         return
     with panels("images_training", 1, 6.0) as (axes,):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pictures import Pictures
 
@@ -15,15 +16,16 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
     absorbing_noise,
-    as_loud_at_all_times,
+    as_loud_at_late_times,
+    denoiser_by_time,
     discrete_time,
+    early_denoiser,
     even_in_log_time,
     gaussian_noise,
     mnist,
     small_denoiser,
     small_masked_denoiser,
     small_settings,
-    weighted,
 )
 from tauleap.training import Recipe
 
@@ -39,19 +41,18 @@ class Entry:
     objective: Objective
     process: Callable[[], ForwardProcess] = gaussian_noise
     denoiser: Callable[[bool], Denoiser] = small_denoiser
-    begins_with: str | None = None
-    """Another model, whose weights it takes, to be trained on."""
+    begins_with: tuple[str, ...] = ()
+    """Other models, one for each of its networks by time, whose weights it takes, to be trained on."""
     steps: int = 800
     lr: float = 2e-4
 
 
+PARTS = ("early", "late")
 MODELS = {
-    "first": Entry("Gaussian noise, bound weighted by t^1.5", weighted(), steps=4000, lr=1e-3),
-    "weighted": Entry(
-        "Gaussian noise, as loud at all times", as_loud_at_all_times(), begins_with="first", steps=7000, lr=8e-4
-    ),
-    "gaussian": Entry("Gaussian noise", even_in_log_time(), begins_with="weighted"),
-    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS), begins_with="weighted"),
+    "early": Entry("Gaussian noise, early times", even_in_log_time(), denoiser=early_denoiser, steps=3500, lr=1e-3),
+    "late": Entry("Gaussian noise, late times", as_loud_at_late_times(), steps=6000, lr=1e-3),
+    "gaussian": Entry("Gaussian noise", even_in_log_time(), denoiser=denoiser_by_time, begins_with=PARTS),
+    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS), denoiser=denoiser_by_time, begins_with=PARTS),
     "d3pm-absorbing": Entry(
         "D3PM absorbing",
         discrete_time(D3PM_STEPS),
@@ -66,12 +67,11 @@ MODELS = {
 def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     """How a model is trained; ``models`` is the folder of the others."""
     entry = MODELS[name]
-    before = None if entry.begins_with is None else models / entry.begins_with
     build = partial(entry.denoiser, True)
     return mnist(
         pictures.to_train,
         process=entry.process(),
-        denoiser=build if before is None else partial(trained, build, before),
+        denoiser=partial(trained, build, [models / part for part in entry.begins_with]) if entry.begins_with else build,
         objective=entry.objective,
         settings=replace(small_settings(entry.steps), lr=entry.lr),
         labels=True,
@@ -79,8 +79,10 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     )
 
 
-def trained(build: Callable[[], Denoiser], folder: Path) -> Denoiser:
-    """A denoiser with the weights of a model that was trained before."""
-    made = build()
-    made.load_state_dict(tl.load(folder).denoiser.state_dict())
+def trained(build: Callable[[], Denoiser], parts: Sequence[Path]) -> Denoiser:
+    """A denoiser whose networks by time have the weights of models that were trained before."""
+    made: Any = build()
+    for network, folder in zip(made.network.networks, parts, strict=True):
+        part: Any = tl.load(folder).denoiser
+        network.load_state_dict(part.network.state_dict())
     return made

@@ -17,6 +17,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from _prose import DOCS, write_page
 
+from tauleap.recipes.images import CUT
+
 RESULTS = Path(__file__).with_name("results")
 VARIOUS = 8
 PAPER = {  # Table 1: Inception Score, FID, bits/dim
@@ -46,28 +48,30 @@ INTRODUCTION = """# Images: intensities as states
 
 Section 6.2 and Appendix H.2 of the paper. The published run, a U-Net of 35.7 million weights trained for two million
 steps on four GPUs, is `tauleap.recipes.cifar10`, which has been tried for a few steps only (below). What follows is the
-paper's noise and samplers with a network that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and a U-Net of
-{weights} weights that begins at patches of 2 x 2 pixels.
+paper's noise and samplers with networks that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and U-Nets of
+{weights} weights together that begin at patches of 2 x 2 pixels, one for times before {cut:g} and one from there on.
 """
-DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. All have one
-network but for its first and last layer, with logits in the place of a logistic for absorbing noise, no dropout,
-pixels given in one of five cases, and were told the digit in one of two cases. With what they were trained, how large
-they are and how many images they have seen is in the table of models below, and one that has seen fewer is at a
-disadvantage. Our model is trained with the complete bound weighted in time, first by t^1.5 and then so that its
-gradient is as large at late times as at others, which learns shapes soonest, and at the end for some steps with the
-bound itself; not with the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same weights, as the posterior that
-it learns is the same, and is then trained with its own hybrid loss at even times; it has our noise cut at
-{D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing begins with nothing. The
-D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the others end at 0.01 and
-take its most probable value. So the rows of one model compare samplers, and those of different models compare all of
-this at once. The networks compute in half precision, as in training."""
+DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. The network
+for late times, which has most of the weights, is that of all models but for its first and last layer, with logits in
+the place of a logistic for absorbing noise. All had no dropout, pixels given in one of five cases, and were told the
+digit in one of two cases. With what they were trained, how large they are and how many images they have seen is in the
+table of models below, and one that has seen fewer is at a disadvantage. Our model has two networks, because the bound
+is nearly all at early times, where pixels are cleaned, and the noise of its gradient drowns what is to be learnt of
+shapes at late times. One, for times before {CUT:g}, is trained with the complete bound; the other, from there on, with
+the bound weighted in time so that its gradient is as large at one time as at another; and at the end both for some
+steps with the bound. None of it is the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same two networks, as the
+posterior that it learns is the same, and is then trained with its own hybrid loss at even times; it has our noise cut
+at {D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing has one network and
+begins with nothing. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the
+others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of different
+models compare all of this at once. The networks compute in half precision, as in training."""
 
 
 def main() -> None:
     table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
     rows, models, real, noise = (table[name] for name in ("rows", "models", "real", "noise"))
     parts = [
-        INTRODUCTION.format(weights=f"{models['gaussian']['weights']:,}"),
+        INTRODUCTION.format(weights=f"{models['gaussian']['weights']:,}", cut=CUT),
         f"The Frechet distance is taken on the 64 features of a small classifier that the experiment trains itself, "
         f"against the {real['images']:,} test images: it is **not FID**, and compares these rows with each other only. "
         f"{real['samples']} test images against the others have {cell(real['frechet'])}, and the classifier is sure of "
@@ -102,7 +106,8 @@ def main() -> None:
         *model_table(models),
         "",
         "bits/dim is the complete bound in continuous time, with the last step from t = 0.01, for all models; it is "
-        "not the bound in discrete time that the D3PM models were trained with. The paper's are of CIFAR-10.",
+        "not the bound in discrete time that the D3PM models were trained with. The network for late times has none of "
+        "its own. The paper's are of CIFAR-10.",
         "",
         "*`python experiments/images/train.py MODEL --data FILE --steps N`, seed 0*",
         "",
@@ -186,10 +191,11 @@ def model_table(models: dict[str, Any]) -> list[str]:
         bits, before = found["bits"], found["begins_with"]
         paper = PAPER.get("tldr-0" if name == "gaussian" else name)
         after = "" if found["steps"] == found["planned"] else f" of {found['planned']:,} for which the rate was to fall"
-        after += "" if before is None else f", after those of {models[before]['label']}"
+        after += f", after those of {' and '.join(models[part]['label'] for part in before)}" if before else ""
+        measured = "" if bits is None else f"{cell(bits, 3)} ({bits['images']} images, {bits['times']} times each)"
         lines.append(
             f"| {found['label']} | `{found['objective']}` | {found['weights']:,} | {found['steps']:,}{after} | "
-            f"{found['batch']} | {cell(bits, 3)} ({bits['images']} images, {bits['times']} times each) | "
+            f"{found['batch']} | {measured} | "
             f"{'' if paper is None else f'{paper[2]:.2f}'} |"
         )
     return lines

@@ -38,7 +38,7 @@ KINDS = {
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **TOLD),
     "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **TOLD),
     "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST),
-    "weighted": Row("ancestral steps, weighted bound", "weighted", Ancestral(), LARGEST, **TOLD),
+    "early": Row("ancestral steps, small network with the bound alone", "early", Ancestral(), LARGEST, **TOLD),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **TOLD),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
     "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, **DISCRETE),
@@ -58,7 +58,7 @@ SWEEP = {
         ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
     )
 }
-ONLY_AT = {"weighted": (SWEEP_BUDGET,), "guided": BUDGETS[:2], "untold": BUDGETS[:2]}
+ONLY_AT = {"early": (SWEEP_BUDGET,), "guided": BUDGETS[:2], "untold": BUDGETS[:2]}
 TABLE = {
     f"{name}-{evaluations}": row.at(evaluations)
     for evaluations in BUDGETS

@@ -20,6 +20,7 @@ from rows import BUDGETS, KINDS
 
 import tauleap as tl
 from tauleap.cli.runs import fingerprint
+from tauleap.recipes.images import CUT
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -34,8 +35,9 @@ Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draw
 
 - Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. Its test images
   are others.
-- Model: the paper's Gaussian noise, a U-Net with {weights:,} weights and the truncated logistic.
-- Recipe: `tauleap.recipes.mnist`, in turn
+- Model: the paper's Gaussian noise, the truncated logistic, and two U-Nets with {weights:,} weights together: one
+  before t = {cut:g}, where pixels are to be cleaned, and one from there on, where the digit is to be guessed.
+- Recipe: `tauleap.recipes.mnist`, each network by itself and then both together
 {stages}
 - Adam with a rate that falls along half a cosine, the last time from {lr:g}, batches of {batch_size}, averaged weights
   ({ema:g}), half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the
@@ -69,7 +71,7 @@ def main() -> None:
     model.about = {
         "name": NAME,
         "data": [f"MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {table['trained_on']:,} training images"],
-        "step": found["steps"],
+        "step": sum(table["models"][name]["steps"] for name in (*found["begins_with"], MODEL)),
         "seed": recipe["settings"]["seed"],
         "weights": found["weights"],
         "bits_per_dim": {"value": bits["value"], "stderr": bits["stderr"], "n": bits["images"]},
@@ -87,16 +89,17 @@ def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any])
         for budget in BUDGETS
         if (row := table["rows"].get(f"{name}-{budget}")) is not None
     ]
-    bits, chain = found["bits"], [MODEL]
-    while (before := table["models"][chain[0]]["begins_with"]) is not None:
-        chain.insert(0, before)
+    bits, chain = found["bits"], [*found["begins_with"], MODEL]
     stages = [table["models"][name] for name in chain]
     return CARD.format(
         name=NAME,
         models=", ".join(chain),
-        stages="\n".join(f"    - {stage['steps']:,} steps with `{stage['objective']}`" for stage in stages),
+        stages="\n".join(
+            f"    - {stage['label']}: {stage['steps']:,} steps with `{stage['objective']}`" for stage in stages
+        ),
         trained_on=table["trained_on"],
         weights=found["weights"],
+        cut=CUT,
         **{name: settings[name] for name in ("lr", "batch_size", "ema", "seed")},
         images=bits["images"],
         bits=f"{bits['value']:.3f} ± {bits['stderr']:.3f}",

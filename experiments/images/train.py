@@ -1,16 +1,16 @@
 """Trains one model of the image experiment, or goes on with it.
 
-    python experiments/images/train.py first --data FILE
-    python experiments/images/train.py weighted --data FILE
+    python experiments/images/train.py early --data FILE
+    python experiments/images/train.py late --data FILE
     python experiments/images/train.py gaussian --data FILE
 
 FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
 that was stopped goes on by the same command. The learning rate falls to the last of the --steps, those of models.py if
-not given. weighted begins with the weights of first, which must be in the folder beside its own, and gaussian and
-d3pm-gaussian with those of weighted.
+not given. gaussian and d3pm-gaussian begin with the weights of early and late, which must be in folders beside their
+own.
 Two processes share a batch if they are started by torchrun:
 
-    OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 experiments/images/train.py weighted --data FILE
+    OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 experiments/images/train.py late --data FILE
 """
 
 from __future__ import annotations

@@ -12,6 +12,10 @@ from typing import Any
 import pytest
 import torch
 
+import tauleap as tl
+from tauleap.denoise import TruncatedLogistic
+from tauleap.network import ByTime, UNet
+from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy
 from tauleap.training.recipe import plainly
 
@@ -65,7 +69,7 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
             "batch": 64,
             "begins_with": entry.begins_with,
             "weights": 12345,
-            "bits": {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
+            "bits": None if name == "late" else {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
             "curve": [[1, 2.0, 0.1], [2, 1.5, 0.1]],
         }
         for name, entry in images["models"].MODELS.items()
@@ -107,13 +111,30 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     assert "changed by -8,916 ± 700 at the same times" in " ".join(text.split())
     for entry in images["models"].MODELS.values():
         assert f"| {entry.label} | `{entry.objective!r}` | 12,345 | 7 of 8" in text
+    assert "| 7 of 8 for which the rate was to fall, after those of Gaussian noise, early times and Gaussian" in text
 
     settings = {"lr": 0.001, "batch_size": 64, "ema": 0.999, "seed": 0}
     card = images["ship"].card(table, table["models"]["gaussian"], settings)
     assert "1.250 ± 0.125" in card
-    assert "for first, weighted, gaussian, then" in card
-    for name in ("first", "weighted", "gaussian"):
-        assert f"- 7 steps with `{images['models'].MODELS[name].objective!r}`" in card
+    assert "for early, late, gaussian, then" in card
+    for name in ("early", "late", "gaussian"):
+        assert f": 7 steps with `{images['models'].MODELS[name].objective!r}`" in card
+
+
+def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Each network by time with the weights of the model that was trained for it."""
+
+    def unet() -> UNet:
+        return UNet(6, 1, width=4, multipliers=(1,), attention_levels=())
+
+    process, parts = Uniform(6, Constant(1.0)), [unet(), unet()]
+    for name, part in zip("ab", parts, strict=True):
+        tl.Model(process, TruncatedLogistic(part, 6), shape=(1, 4, 4)).save(tmp_path / name)
+    made = images["models"].trained(
+        lambda: TruncatedLogistic(ByTime([unet(), unet()], at=[0.3]), 6), [tmp_path / "a", tmp_path / "b"]
+    )
+    for network, part in zip(made.network.networks, parts, strict=True):
+        assert all(torch.equal(p, q) for p, q in zip(network.parameters(), part.parameters(), strict=True))
 
 
 def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleType]) -> None:
