@@ -21,7 +21,7 @@ from torch.distributed.fsdp import fully_shard
 
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
-from tauleap.network import SequenceTransformer
+from tauleap.network import ByTime, SequenceTransformer
 from tauleap.noise import Gaussian, LogLinear
 from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
 from tauleap.pretrained import Model
@@ -34,7 +34,13 @@ OBJECTIVES = {"complete": CompleteElbo(), "paper": PaperElbo(passes=2) + 0.001 *
 
 
 def recipe(
-    *, dropout: float = 0.1, held_out: bool = False, objective: str = "complete", masked: bool = False, **settings
+    *,
+    dropout: float = 0.1,
+    held_out: bool = False,
+    objective: str = "complete",
+    masked: bool = False,
+    by_time: bool = False,
+    **settings,
 ) -> Recipe:
     """Small enough for a few hundred steps a second, with everything that could be lost: dropout, epochs, averages."""
     rows = torch.randint(5, (70, 3), generator=torch.Generator().manual_seed(1))
@@ -42,7 +48,9 @@ def recipe(
 
     def model() -> Model:
         process = Gaussian(5, LogLinear(), sigma_0=2.0, sigma_r=1.0)
-        network = SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=dropout)
+        number = 3 if by_time else 1
+        networks = [SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=dropout) for _ in range(number)]
+        network = ByTime(networks, at=[0.3, 0.6]) if by_time else networks[0]
         return Model(process, NetworkDenoiser(network), shape=(3,))
 
     numbers = {"batch_size": 8, "lr": 1e-2, "warmup": 5, "ema": 0.99, "steps": 40, "checkpoint_every": 5}

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -24,10 +25,18 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-@pytest.mark.parametrize(("objective", "masked"), [("complete", False), ("paper", False), ("complete", True)])
-def test_the_gradient_of_two_is_that_of_one(nursery, tmp_path: Path, objective: str, masked: bool) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"objective": "complete"},
+        {"objective": "paper"},
+        {"objective": "complete", "masked": True},
+        {"objective": "complete", "by_time": True},  # pieces of two rows, three networks: one has none
+    ],
+)
+def test_the_gradient_of_two_is_that_of_one(nursery, tmp_path: Path, settings: dict[str, Any]) -> None:
     """Gradients to 1e-6, bits/dim and samples to the bit, whatever the number of ranks and pieces."""
-    settings = {"dropout": 0.0, "objective": objective, "masked": masked, "samples": 300, "validation_rows": 70}
+    settings = settings | {"dropout": 0.0, "samples": 300, "validation_rows": 70}
     assert nursery.live(tmp_path / "one", measure=True, settings=settings) == [0]
     two = {"out": tmp_path / "two", "measure": True, "settings": settings, "ranks": 2, "port": free_port()}
     assert nursery.live(**two, run=TWO | {"accumulate": 2}) == [0, 0], (tmp_path / "two.txt").read_text()
