@@ -31,13 +31,16 @@ class Row:
     guidance: float = field(default=1.0, repr=False)
     """The scale of ``tauleap.denoise.Guided``, which asks the network twice."""
 
+    over: float = field(default=0.01, repr=False)
+    """By which share the evaluations may be exceeded."""
+
     @property
     def grid(self) -> Tensor:
-        """As many steps as the evaluations allow, to one in a hundred; one of these is for the end."""
+        """As many steps as the evaluations allow, with what may be ``over``; one of these is for the end."""
         number = max(1, round((self.evaluations - 1) / self.passes))
         while self._cost(number + 1) <= self.evaluations:
             number += 1
-        while number > 1 and self._cost(number) > 1.01 * self.evaluations:
+        while number > 1 and self._cost(number) > (1 + self.over) * self.evaluations:
             number -= 1
         grid = uniform_grid(number, end=self.end)
         return grid if self.lattice is None else (self.lattice * grid).round() / self.lattice

@@ -24,7 +24,7 @@ import classifier
 import numpy as np
 import pictures
 import torch
-from models import MODELS
+from models import MODELS, Entry
 from pictures import Pictures
 from rows import ROWS, Row
 from torch import Tensor
@@ -220,6 +220,11 @@ def of_noise(eye: classifier.Classifier) -> dict[str, Any]:
     return {"recognised": numbers(Estimate.of_mean(seen.recognised.double())), "digit": digit, "share": numbers(share)}
 
 
+def knows_all_times(entry: Entry) -> bool:
+    """Whether a model has learnt the earliest times too, without which it has no bits/dim."""
+    return entry.objective.times.eps <= EARLIEST
+
+
 def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[str, Any]:
     """Of each model: how far it was trained, and bits/dim of test images, by the bound in continuous time."""
     path = RESULTS / "table.json"
@@ -228,8 +233,8 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
     for name, model in models.items():
         mark = f"{fingerprint(model)[:16]} {TESTED} {TIMES}"
         known = before.get(name, {})
-        if MODELS[name].objective.times.eps > EARLIEST:
-            bits = None  # it has not learnt the times before
+        if not knows_all_times(MODELS[name]):
+            bits = None
         elif known.get("mark") == mark:
             bits = known["bits"]
         else:

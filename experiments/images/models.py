@@ -43,16 +43,19 @@ class Entry:
     denoiser: Callable[[bool], Denoiser] = small_denoiser
     begins_with: tuple[str, ...] = ()
     """Other models, one for each of its networks by time, whose weights it takes, to be trained on."""
-    steps: int = 800
+    steps: int = 700
     lr: float = 2e-4
+    batch_size: int = 64
 
 
-PARTS = ("early", "late")
+PARTS: dict[str, Any] = {"denoiser": denoiser_by_time, "begins_with": ("early", "late"), "batch_size": 32}
 MODELS = {
-    "early": Entry("Gaussian noise, early times", even_in_log_time(), denoiser=early_denoiser, steps=3500, lr=1e-3),
+    "early": Entry(
+        "Gaussian noise, small network", even_in_log_time(), denoiser=early_denoiser, steps=2000, lr=1e-3, batch_size=32
+    ),
     "late": Entry("Gaussian noise, late times", as_loud_at_late_times(), steps=6000, lr=1e-3),
-    "gaussian": Entry("Gaussian noise", even_in_log_time(), denoiser=denoiser_by_time, begins_with=PARTS),
-    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS), denoiser=denoiser_by_time, begins_with=PARTS),
+    "gaussian": Entry("Gaussian noise", even_in_log_time(), **PARTS),
+    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS, sites=0.5, share=4), **PARTS),
     "d3pm-absorbing": Entry(
         "D3PM absorbing",
         discrete_time(D3PM_STEPS),
@@ -73,7 +76,7 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
         process=entry.process(),
         denoiser=partial(trained, build, [models / part for part in entry.begins_with]) if entry.begins_with else build,
         objective=entry.objective,
-        settings=replace(small_settings(entry.steps), lr=entry.lr),
+        settings=replace(small_settings(entry.steps), lr=entry.lr, batch_size=entry.batch_size),
         labels=True,
         name=f"mnist, {entry.label}",
     )

@@ -10,7 +10,7 @@ from typing import Any
 from classifier import SURE
 from evaluate import GROUPS, PIECE
 from figures import COMPLETIONS, FILMED, HELD_AT, HELD_EVERY, HELD_LENGTH, HELD_STEPS, SHEET, SHOWN
-from models import D3PM_STEPS
+from models import D3PM_STEPS, MODELS
 from rows import BUDGETS, KINDS, SWEEP, SWEEP_BUDGET
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -49,22 +49,24 @@ INTRODUCTION = """# Images: intensities as states
 Section 6.2 and Appendix H.2 of the paper. The published run, a U-Net of 35.7 million weights trained for two million
 steps on four GPUs, is `tauleap.recipes.cifar10`, which has been tried for a few steps only (below). What follows is the
 paper's noise and samplers with networks that a CPU trains: MNIST, 28 x 28 pixels with all 256 levels, and U-Nets of
-{weights} weights together that begin at patches of 2 x 2 pixels, one for times before {cut:g} and one from there on.
+{weights} weights together, one for times before {cut:g} and one, which begins at patches of 2 x 2 pixels, from there
+on.
 """
 DIFFERENCES = f"""What differs between the models, so that nobody reads more into the rows than is there. The network
-for late times, which has most of the weights, is that of all models but for its first and last layer, with logits in
-the place of a logistic for absorbing noise. All had no dropout, pixels given in one of five cases, and were told the
-digit in one of two cases. With what they were trained, how large they are and how many images they have seen is in the
-table of models below, and one that has seen fewer is at a disadvantage. Our model has two networks, because the bound
-is nearly all at early times, where pixels are cleaned, and the noise of its gradient drowns what is to be learnt of
-shapes at late times. One, for times before {CUT:g}, is trained with the complete bound; the other, from there on, with
-the bound weighted in time so that its gradient is as large at one time as at another; and at the end both for some
-steps with the bound. None of it is the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same two networks, as the
-posterior that it learns is the same, and is then trained with its own hybrid loss at even times; it has our noise cut
-at {D3PM_STEPS} times, which is not quite the kernel that its authors published. D3PM absorbing has one network and
-begins with nothing. The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the
-others end at 0.01 and take its most probable value. So the rows of one model compare samplers, and those of different
-models compare all of this at once. The networks compute in half precision, as in training."""
+for late times and that of D3PM absorbing are one but for the first and last layer, with logits in the place of a
+logistic for absorbing noise. All models had no dropout, pixels given in one of five cases, and were told the digit in
+one of two cases. With what they were trained, how large they are and how many images they have seen is in the table of
+models below, and one that has seen fewer is at a disadvantage. Our model has two networks, because the bound is nearly
+all at early times, where pixels are cleaned, and the noise of its gradient drowns what is to be learnt of shapes at
+late times. One is trained with the complete bound at all times, so that it is a small model by itself, which has a row
+and its bits/dim too, and is used before {CUT:g}; the other is trained from {CUT:g} on, with the bound weighted in time
+so that its gradient is as large at one time as at another; and at the end both are trained for some steps with the
+bound. None of it is the paper's L_eCT + 0.001 L_ll. D3PM Gauss begins with the same two networks, as the posterior that
+it learns is the same, and is then trained with its own hybrid loss at even times; it has our noise cut at {D3PM_STEPS}
+times, which is not quite the kernel that its authors published. D3PM absorbing has one network and begins with nothing.
+The D3PM models are asked at these times only, end at 1/{D3PM_STEPS} and draw the clean image; the others end at 0.01
+and take its most probable value. So the rows of one model compare samplers, and those of different models compare all
+of this at once. The networks compute in half precision, as in training."""
 
 
 def main() -> None:
@@ -191,7 +193,7 @@ def model_table(models: dict[str, Any]) -> list[str]:
         bits, before = found["bits"], found["begins_with"]
         paper = PAPER.get("tldr-0" if name == "gaussian" else name)
         after = "" if found["steps"] == found["planned"] else f" of {found['planned']:,} for which the rate was to fall"
-        after += f", after those of {' and '.join(models[part]['label'] for part in before)}" if before else ""
+        after += f", after those of {' and '.join(MODELS[part].label for part in before)}" if before else ""
         measured = "" if bits is None else f"{cell(bits, 3)} ({bits['images']} images, {bits['times']} times each)"
         lines.append(
             f"| {found['label']} | `{found['objective']}` | {found['weights']:,} | {found['steps']:,}{after} | "

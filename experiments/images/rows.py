@@ -28,7 +28,7 @@ def corrected(
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
 
-TOLD: dict[str, Any] = {"told": True}
+TOLD: dict[str, Any] = {"told": True, "over": 0.0}
 """The digit is drawn first, evenly, and the network is told."""
 DISCRETE: dict[str, Any] = TOLD | {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
 KINDS = {
@@ -37,7 +37,7 @@ KINDS = {
     "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **TOLD),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **TOLD),
     "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **TOLD),
-    "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST),
+    "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST, over=0.0),
     "early": Row("ancestral steps, small network with the bound alone", "early", Ancestral(), LARGEST, **TOLD),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **TOLD),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),

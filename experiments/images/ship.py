@@ -39,9 +39,9 @@ Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draw
   before t = {cut:g}, where pixels are to be cleaned, and one from there on, where the digit is to be guessed.
 - Recipe: `tauleap.recipes.mnist`, each network by itself and then both together
 {stages}
-- Adam with a rate that falls along half a cosine, the last time from {lr:g}, batches of {batch_size}, averaged weights
-  ({ema:g}), half precision, seed {seed}. In one of five cases some pixels were given, and in one of two the
-  digit. The weights are rounded to 16 bits here; the numbers below are of those before.
+- Adam with a rate that falls along half a cosine, the last time from {lr:g}, averaged weights ({ema:g}), half
+  precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
+  rounded to 16 bits here; the numbers below are of those before.
 - bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
 
 Samples, the network in half precision; it was told a digit, each as often as another, but where a row says that it was
@@ -95,12 +95,13 @@ def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any])
         name=NAME,
         models=", ".join(chain),
         stages="\n".join(
-            f"    - {stage['label']}: {stage['steps']:,} steps with `{stage['objective']}`" for stage in stages
+            f"    - {stage['label']}: {stage['steps']:,} steps of {stage['batch']} images with `{stage['objective']}`"
+            for stage in stages
         ),
         trained_on=table["trained_on"],
         weights=found["weights"],
         cut=CUT,
-        **{name: settings[name] for name in ("lr", "batch_size", "ema", "seed")},
+        **{name: settings[name] for name in ("lr", "ema", "seed")},
         images=bits["images"],
         bits=f"{bits['value']:.3f} ± {bits['stderr']:.3f}",
         times=bits["times"],

@@ -20,7 +20,7 @@ from tauleap.objective import CompleteElbo, CrossEntropy
 from tauleap.training.recipe import plainly
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "images"
-NAMES = ("classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship")
+NAMES = ("all", "classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship")
 """Of its files, some of which the music experiment has too."""
 SHARED = ("_kept", "_panels", "_prose", "_row", "_script", "_ship")
 
@@ -111,14 +111,14 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     assert "changed by -8,916 ± 700 at the same times" in " ".join(text.split())
     for entry in images["models"].MODELS.values():
         assert f"| {entry.label} | `{entry.objective!r}` | 12,345 | 7 of 8" in text
-    assert "| 7 of 8 for which the rate was to fall, after those of Gaussian noise, early times and Gaussian" in text
+    assert "| 7 of 8 for which the rate was to fall, after those of Gaussian noise, small network and Gaussian" in text
 
     settings = {"lr": 0.001, "batch_size": 64, "ema": 0.999, "seed": 0}
     card = images["ship"].card(table, table["models"]["gaussian"], settings)
     assert "1.250 ± 0.125" in card
     assert "for early, late, gaussian, then" in card
     for name in ("early", "late", "gaussian"):
-        assert f": 7 steps with `{images['models'].MODELS[name].objective!r}`" in card
+        assert f": 7 steps of 64 images with `{images['models'].MODELS[name].objective!r}`" in card
 
 
 def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: Path) -> None:
@@ -135,6 +135,12 @@ def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: 
     )
     for network, part in zip(made.network.networks, parts, strict=True):
         assert all(torch.equal(p, q) for p, q in zip(network.parameters(), part.parameters(), strict=True))
+
+
+def test_parts_are_trained_before_what_begins_with_them(images: dict[str, ModuleType]) -> None:
+    assert images["all"].in_turn() == [["early", "late", "d3pm-absorbing"], ["gaussian", "d3pm-gaussian"]]
+    learnt = {name: images["evaluate"].knows_all_times(entry) for name, entry in images["models"].MODELS.items()}
+    assert [name for name, all_times in learnt.items() if not all_times] == ["late"]
 
 
 def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleType]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import tauleap as tl
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
@@ -68,13 +68,48 @@ def test_one_time_for_the_batch(time: float) -> None:
 
 
 def test_no_samples() -> None:
-    assert ByTime(networks(), at=AT)(torch.zeros(0, 1, 4, 4, dtype=torch.int64), torch.zeros(0)).shape == (
-        0,
-        1,
-        4,
-        4,
-        2,
-    )
+    nothing = torch.zeros(0, 1, 4, 4, dtype=torch.int64)
+    assert ByTime(networks(), at=AT)(nothing, torch.zeros(0)).shape == (0, 1, 4, 4, 2)
+    tables = ByTime([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5])
+    assert tables(nothing[:, 0, 0, :2], torch.zeros(0)).shape == (0, 2, 4)
+
+
+class Plain(nn.Module):
+    """Takes x and t alone, and remembers how t came."""
+
+    def __init__(self, outputs: int = 6) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(outputs))
+        self.strides: list[int] = []
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        self.strides.append(t.stride(0) if t.ndim else 0)
+        return self.weight.expand(*x.shape, -1)
+
+
+def test_networks_are_given_what_they_take() -> None:
+    """As when they are asked alone: no mask where there is no parameter for it, and an error for a lost label."""
+    x = torch.zeros(2, 3, dtype=torch.int64)
+    given = tl.Observed(torch.tensor([True, False, False]).expand(2, 3), x)
+    denoiser = NetworkDenoiser(ByTime([Plain(), ResidualMLP(6, (3,), width=8, mark_observed=True)], at=[0.5]))
+    for t in (0.2, 0.9, torch.tensor([0.2, 0.9])):
+        assert denoiser(x, t, observed=given).shape == (2, 3, 6)
+    with pytest.raises(TypeError, match="Plain takes no condition: give its forward a parameter"):
+        denoiser(x, 0.2, condition=torch.zeros(2, dtype=torch.int64))
+
+
+def test_one_time_is_handed_on_as_one() -> None:
+    """So that a network embeds it once, whatever the batch."""
+    part = Plain()
+    NetworkDenoiser(ByTime([part, Plain()], at=[0.5]))(torch.zeros(4, 3, dtype=torch.int64), 0.2)
+    assert part.strides == [0]
+
+
+def test_an_idle_network_cannot_spoil_what_another_says() -> None:
+    whole, (x, _, _, _) = ByTime(networks(2), at=[0.5]), batch()
+    with torch.no_grad():
+        next(whole.networks[1].parameters()).fill_(torch.inf)
+    assert whole(x, torch.full((6,), 0.2)).isfinite().all()
 
 
 def test_learning_at_some_times_leaves_the_other_networks_alone() -> None:
@@ -127,6 +162,14 @@ def test_refuses_what_is_no_sharing_of_times() -> None:
             ByTime(networks(), at=wrong)
     with pytest.raises(ValueError, match="a time of at must be"):
         ByTime(parts, at=[0.0])
+    for networks_, at in ((parts, 0.3), (parts[0], [0.3]), ((part for part in parts), [0.3])):
+        with pytest.raises(TypeError, match=r"must be a list, got .*: write ByTime"):
+            ByTime(networks_, at=at)  # pyright: ignore[reportArgumentType]
+    other = UNet(6, 1, width=4, multipliers=(1,), attention_levels=(), num_classes=5)
+    with pytest.raises(ValueError, match=r"the same num_classes, got \[2, 5\]"):
+        ByTime([parts[0], other], at=[0.3])
+    with pytest.raises(ValueError, match=r"answer in one shape, got \(3, 6\), \(3, 7\)"):
+        ByTime([Plain(6), Plain(7)], at=[0.3])(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9]))
     with pytest.raises(TypeError, match="networks must be"):
         ByTime([parts[0], 3], at=[0.3])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="x must hold integers"):

@@ -36,6 +36,7 @@ from tauleap.recipes.images import (
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
 from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.seeds import seed_global, seed_of
 
 
 def weights(build) -> int:
@@ -165,7 +166,7 @@ def test_the_small_networks_are_small() -> None:
     assert weights(partial(small_denoiser, labels=True)) == 2_253_608 + 11 * 192
     assert weights(small_masked_denoiser) < 2_400_000
     assert weights(denoiser_by_time) == weights(small_denoiser) + weights(early_denoiser)
-    assert weights(early_denoiser) < 500_000
+    assert weights(early_denoiser) < 700_000
 
 
 def test_networks_by_time_train_together(tmp_path: Path) -> None:
@@ -181,7 +182,8 @@ def test_networks_by_time_train_together(tmp_path: Path) -> None:
         settings=replace(small_settings(300), batch_size=8, steps=2, lr=0.1, warmup=0, ema=0.0),
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
-    before = recipe.model().denoiser.network
+    seed_global(seed_of(recipe.settings.seed, "weights"), torch.device("cpu"))
+    before = recipe.model().denoiser.network  # as it was before the first step
     after = tl.load(done.checkpoint).denoiser.network
     for one, other in zip(before.networks, after.networks, strict=True):
         assert all(not torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))

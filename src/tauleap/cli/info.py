@@ -43,7 +43,7 @@ def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
         "process": type(model.process).__name__,
         "schedule": type(model.process.schedule).__name__,
         "denoiser": type(model.denoiser).__name__,
-        "network": type(network).__name__,
+        "network": _named(network),
         "weights": sum(weight.numel() for weight in model.reverse.parameters()),
         "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.reverse.state_dict().values()),
         "step": about.get("step"),
@@ -52,6 +52,13 @@ def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
         "data": _as_lines(about.get("data", [])),
         "choice": about.get("choice", []),
     }
+
+
+def _named(network: object) -> str:
+    """Its class, and those of its parts if it has several by time."""
+    parts = getattr(network, "networks", None)
+    inside = "" if parts is None else f" of {', '.join(type(part).__name__ for part in parts)}"
+    return f"{type(network).__name__}{inside}"
 
 
 def _as_lines(told: Any) -> list[str]:

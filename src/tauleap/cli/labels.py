@@ -15,8 +15,8 @@ def read_labels(text: str, model: Model) -> str:
     count = model.num_labels
     if count is None:
         raise ValueError(
-            "--label is for models whose network, a UNet or SequenceTransformer, was built with num_classes=..., and "
-            "that of this one was not: leave it out; another network with a condition draws by "
+            "--label is for models whose network, such as a UNet or SequenceTransformer, was built with "
+            "num_classes=..., and that of this one was not: leave it out; another network with a condition draws by "
             "model.sample(n, condition=...) in Python"
         )
     words = [word.strip() for word in text.split(",")]

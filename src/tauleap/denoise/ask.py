@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
-
 import torch
 from torch import Tensor, nn
 
 from tauleap._shapes import States, Time
+from tauleap.network.arguments import Arguments
 from tauleap.observed import Observed
 
 
@@ -17,25 +16,13 @@ class Asker:
     def __init__(self, network: nn.Module) -> None:
         if not isinstance(network, nn.Module):
             raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
-        parameters = inspect.signature(network.forward).parameters
-        takes_anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
-        self._takes_observed = takes_anything or "observed" in parameters
-        self._takes_condition = takes_anything or "condition" in parameters
+        self._arguments = Arguments(network)
 
     def __call__(
         self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
     ) -> Tensor:
         """What the network says."""
-        arguments: dict[str, Tensor | None] = {}
-        if self._takes_observed:
-            arguments["observed"] = None if observed is None else observed.mask
-        if self._takes_condition:
-            arguments["condition"] = condition
-        elif condition is not None:
-            raise TypeError(
-                f"{type(network).__name__} takes no condition: "
-                "give its forward a parameter `condition`, or leave condition out"
-            )
+        arguments = self._arguments.of(None if observed is None else observed.mask, condition)
         out = network(x_t, _one_a_sample(t, x_t, network), **arguments)
         if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
             given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__

@@ -11,8 +11,11 @@ from torch import Tensor, nn
 
 from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
+from tauleap.network.arguments import Arguments
 from tauleap.network.checks import check_call
 from tauleap.network.network import Times
+
+_WRITE = "write ByTime([early, late], at=[0.3])"
 
 
 @final
@@ -20,12 +23,13 @@ class ByTime(nn.Module):
     """One network out of ``networks``, chosen by t: the first before ``at[0]``, the second from there on, and so forth.
 
     To clean up what can be seen already and to guess what cannot be seen yet are different tasks, and the loss of the
-    first is so much larger that a network for both of them learns the second late. Networks that share no weights do
-    not disturb each other (Balaji et al. 2022). They can be trained apart, also on different machines, and put together
-    afterwards; a state is shown to one of them only, so that sampling costs no more.
+    first is so much larger that a network for both of them learns the second late (Balaji et al. 2022 have such
+    networks for pictures). They can be trained apart, also on different machines, and put together afterwards; in a
+    training together they share nothing but the norm at which gradients are clipped. A state is shown to one of them
+    only, so that sampling costs no more. Compiled, it is a graph for each network, not one for all.
 
     Args:
-        networks: two or more, all with the same kind of output.
+        networks: two or more, with the same kind of output and, if they take labels, the same number of them.
         at: the times at which the next one takes over, rising, one fewer than networks.
 
     >>> from tauleap.network import ResidualMLP
@@ -36,22 +40,29 @@ class ByTime(nn.Module):
 
     def __init__(self, networks: Sequence[nn.Module], *, at: Sequence[float]) -> None:
         super().__init__()
+        for name, given in (("networks", networks), ("at", at)):
+            if not isinstance(given, Sequence | nn.ModuleList):
+                raise TypeError(f"{name} must be a list, got {type(given).__name__}: {_WRITE}")
         for network in networks:
             if not isinstance(network, nn.Module):
                 raise TypeError(f"networks must be torch.nn.Modules, got a {type(network).__name__}")
         if len(networks) < 2 or len(at) != len(networks) - 1:
             raise ValueError(
-                f"at must have one time fewer than there are networks, of which there must be two or more, got "
-                f"{len(networks)} networks and {len(at)} times: write ByTime([early, late], at=[0.3])"
+                "at must have one time fewer than there are networks, of which there must be two or more, got "
+                f"{len(networks)} networks and {len(at)} times: {_WRITE}"
             )
-        self.networks = nn.ModuleList(networks)
         self.at = [_check.positive("a time of at", time) for time in at]
         if not all(one < next for one, next in pairwise([*self.at, 1.0])):
             raise ValueError(f"at must be rising times in (0, 1), got {list(at)}")
+        labels = [_num_labels(network) for network in networks]
+        if len(set(labels)) > 1:
+            raise ValueError(f"all networks must be built with the same num_classes, got {labels}")
+        self.networks = nn.ModuleList(networks)
+        self._arguments = [Arguments(network) for network in networks]
 
     @property
     def classes(self) -> nn.Embedding | None:
-        """The vectors of the labels of the first network, whose number is that of all."""
+        """The vectors of the labels of the first network, as many as those of the others."""
         return getattr(self.networks[0], "classes", None)
 
     def forward(
@@ -59,26 +70,40 @@ class ByTime(nn.Module):
     ) -> PerState:
         """What the networks say, each of the samples at its times."""
         check_call(x, t, observed)
-        if len(x) == 0:
-            return self.networks[0](x, t, observed=observed, condition=condition)
-        t = t.expand(len(x)).contiguous()
-        chosen = torch.bucketize(t, torch.tensor(self.at, dtype=t.dtype, device=t.device), right=True)
+        starts = torch.tensor(self.at, dtype=t.dtype, device=t.device)
+        if t.ndim == 0 or t.stride(0) == 0 or len(x) == 0:  # one time for all, which a network embeds once
+            number = int((t.flatten()[:1] >= starts[:, None]).sum())
+            out = self._ask(number, x, t, observed, condition)
+            return self._with_idle(out, [int(other == number) for other in range(len(self.networks))])
+        chosen = (t[:, None] >= starts).sum(1)
         order = chosen.argsort(stable=True)
-        parts = order.split(chosen.bincount(minlength=len(self.networks)).tolist())
+        counts = chosen.bincount(minlength=len(self.networks)).tolist()
         said = [
-            network(x[rows], t[rows], **_of(rows, observed=observed, condition=condition))
-            for network, rows in zip(self.networks, parts, strict=True)
+            self._ask(number, x[rows], t[rows], _rows(observed, rows), _rows(condition, rows))
+            for number, rows in enumerate(order.split(counts))
             if len(rows)
         ]
-        out = said[0] if len(said) == 1 else torch.cat(said)[order.argsort()]
+        if any(part.shape[1:] != said[0].shape[1:] for part in said):
+            shapes = ", ".join(str(tuple(part.shape[1:])) for part in said)
+            raise ValueError(f"the networks must answer in one shape, got {shapes} for a sample")
+        return self._with_idle(said[0] if len(said) == 1 else torch.cat(said)[order.argsort()], counts)
+
+    def _ask(self, number: int, x: Tensor, t: Tensor, observed: Tensor | None, condition: Tensor | None) -> Tensor:
+        return self.networks[number](x, t, **self._arguments[number].of(observed, condition))
+
+    def _with_idle(self, out: Tensor, counts: list[int]) -> Tensor:
+        """With a gradient of 0 for networks that had no sample: training over several processes waits for all."""
         if torch.is_grad_enabled():
-            # Training over several processes waits for the gradient of every weight, also of an idle network.
-            for network, rows in zip(self.networks, parts, strict=True):
-                if not len(rows):
-                    out = out + 0 * sum(p.sum() for p in network.parameters())
+            for network, count in zip(self.networks, counts, strict=True):
+                if count == 0:
+                    out = out + sum(p.flatten()[:0].sum() for p in network.parameters())
         return out
 
 
-def _of(rows: Tensor, **given: Tensor | None) -> dict[str, Tensor]:
-    """Of what is given, the ``rows``."""
-    return {name: value[rows] for name, value in given.items() if value is not None}
+def _rows(given: Tensor | None, rows: Tensor) -> Tensor | None:
+    return None if given is None else given[rows]
+
+
+def _num_labels(network: nn.Module) -> int | None:
+    vectors = getattr(network, "classes", None)
+    return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None

@@ -73,26 +73,30 @@ def weighted() -> Objective:
 def as_loud_at_late_times() -> Objective:
     """The complete bound from :data:`CUT` on, with weights in time of one over the norm of its gradient.
 
-    What a digit looks like is settled at these times. Norms, measured with 48 images at each time: 214 at t = 0.3, 124
-    at 0.5, 91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57 at 0.93.
+    What a digit looks like is settled at these times. Norms, of a network for all times after 3,000 steps with
+    :func:`weighted`, 48 images at each time: 214 at t = 0.3, 124 at 0.5, 91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57
+    at 0.93.
     """
     weights = [0.5, 0.6, 0.8, 1.0, 1.05, 1.2, 1.35, 1.9, 3.2, 7.0, 19.0, 55.0, 200.0, 220.0]
     return _sparingly(CompleteElbo(times=TiltedTimes(CUT, weights=weights)))
 
 
 def even_in_log_time() -> Objective:
-    """The complete bound, at times that are even in log t, as its integrand grows like 1 / t towards the data."""
-    return _sparingly(CompleteElbo(times=LogUniformTimes(0.01)))
+    """The complete bound, at times that are even in log t, as its integrand grows like 1 / t towards the data.
+
+    It looks at half of the sites: at early times the gradient is nearly all noise, and fewer make it worse.
+    """
+    return _sparingly(CompleteElbo(times=LogUniformTimes(0.01)), sites=0.5, share=4)
 
 
-def discrete_time(steps: int) -> Objective:
+def discrete_time(steps: int, *, sites: float = 0.125, share: int = 8) -> Objective:
     """D3PM's hybrid loss: our noise cut at ``steps`` times, which is not quite the kernel that D3PM published."""
-    return _sparingly(DiscreteTimeElbo(steps) + DIRECT * CrossEntropy())
+    return _sparingly(DiscreteTimeElbo(steps) + DIRECT * CrossEntropy(), sites, share)
 
 
-def _sparingly(objective: Objective) -> Objective:
+def _sparingly(objective: Objective, sites: float = 0.125, share: int = 8) -> Objective:
     """With 256 states and a small network the loss would otherwise cost more than the network."""
-    return Subsampled(objective, sites=0.125, share=8)
+    return Subsampled(objective, sites=sites, share=share)
 
 
 def published_denoiser() -> Denoiser:
@@ -109,7 +113,7 @@ def small_denoiser(labels: bool = False) -> Denoiser:
 
 
 def early_denoiser(labels: bool = False) -> Denoiser:
-    """Like :func:`small_denoiser`, with half a million weights and all of them at one resolution, for early times."""
+    """For early times: smaller than :func:`small_denoiser`, without patches, as pixels are to be cleaned one by one."""
     return TruncatedLogistic(_early_network(labels), LEVELS)
 
 
@@ -126,7 +130,7 @@ def small_masked_denoiser(labels: bool = False) -> Denoiser:
 
 
 def _early_network(labels: bool) -> UNet:
-    return _small_network(LEVELS, labels, multipliers=(1,), attention_levels=())
+    return _small_network(LEVELS, labels, width=32, depth=1, attention_levels=(), patch=1)
 
 
 def _small_network(states: int, labels: bool, **more: Any) -> UNet:
