@@ -24,7 +24,7 @@ import classifier
 import numpy as np
 import pictures
 import torch
-from models import MODELS, Entry
+from models import EARLIEST, MODELS
 from pictures import Pictures
 from rows import ROWS, Row
 from torch import Tensor
@@ -44,7 +44,7 @@ from _kept import curve_of, mark_of, objective_of, read_piece, settings_of, step
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, SAMPLES, GROUPS = 100, 500, 10
-TESTED, TIMES, EARLIEST = 256, 4, 0.01
+TESTED, TIMES = 256, 4
 
 
 def main() -> None:
@@ -220,11 +220,6 @@ def of_noise(eye: classifier.Classifier) -> dict[str, Any]:
     return {"recognised": numbers(Estimate.of_mean(seen.recognised.double())), "digit": digit, "share": numbers(share)}
 
 
-def knows_all_times(entry: Entry) -> bool:
-    """Whether a model has learnt the earliest times too, without which it has no bits/dim."""
-    return entry.objective.times.eps <= EARLIEST
-
-
 def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[str, Any]:
     """Of each model: how far it was trained, and bits/dim of test images, by the bound in continuous time."""
     path = RESULTS / "table.json"
@@ -233,7 +228,7 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
     for name, model in models.items():
         mark = f"{fingerprint(model)[:16]} {TESTED} {TIMES}"
         known = before.get(name, {})
-        if not knows_all_times(MODELS[name]):
+        if not MODELS[name].knows_all_times:
             bits = None
         elif known.get("mark") == mark:
             bits = known["bits"]

@@ -12,6 +12,7 @@ from pictures import Pictures
 
 import tauleap as tl
 from tauleap.denoise import Denoiser
+from tauleap.network import ByTime
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
@@ -33,6 +34,9 @@ D3PM_STEPS = 256
 """As many as the largest number of evaluations: a model in discrete time is trained for its number of steps."""
 
 
+EARLIEST = 0.01
+
+
 @dataclass(frozen=True)
 class Entry:
     """A model of the table."""
@@ -42,18 +46,26 @@ class Entry:
     process: Callable[[], ForwardProcess] = gaussian_noise
     denoiser: Callable[[bool], Denoiser] = small_denoiser
     begins_with: tuple[str, ...] = ()
-    """Other models, one for each of its networks by time, whose weights it takes, to be trained on."""
+    """Other models, one for each of its networks, whose weights it takes, to be trained on."""
     steps: int = 700
     lr: float = 2e-4
     batch_size: int = 64
 
+    @property
+    def knows_all_times(self) -> bool:
+        """Whether it learns the earliest times too, without which it has no bits/dim."""
+        return self.objective.times.eps <= EARLIEST
 
-PARTS: dict[str, Any] = {"denoiser": denoiser_by_time, "begins_with": ("early", "late"), "batch_size": 32}
+
+PARTS: dict[str, Any] = {"denoiser": denoiser_by_time, "begins_with": ("early", "late-on"), "batch_size": 32}
 MODELS = {
     "early": Entry(
         "Gaussian noise, small network", even_in_log_time(), denoiser=early_denoiser, steps=2000, lr=1e-3, batch_size=32
     ),
     "late": Entry("Gaussian noise, late times", as_loud_at_late_times(), steps=6000, lr=1e-3),
+    "late-on": Entry(
+        "Gaussian noise, late times, trained on", as_loud_at_late_times(), begins_with=("late",), steps=2000, lr=5e-4
+    ),
     "gaussian": Entry("Gaussian noise", even_in_log_time(), **PARTS),
     "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS, sites=0.5, share=4), **PARTS),
     "d3pm-absorbing": Entry(
@@ -71,21 +83,23 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     """How a model is trained; ``models`` is the folder of the others."""
     entry = MODELS[name]
     build = partial(entry.denoiser, True)
+    settings = replace(small_settings(entry.steps), lr=entry.lr, batch_size=entry.batch_size)
     return mnist(
         pictures.to_train,
         process=entry.process(),
         denoiser=partial(trained, build, [models / part for part in entry.begins_with]) if entry.begins_with else build,
         objective=entry.objective,
-        settings=replace(small_settings(entry.steps), lr=entry.lr, batch_size=entry.batch_size),
+        settings=settings if entry.knows_all_times else replace(settings, validate_every=None),
         labels=True,
         name=f"mnist, {entry.label}",
     )
 
 
 def trained(build: Callable[[], Denoiser], parts: Sequence[Path]) -> Denoiser:
-    """A denoiser whose networks by time have the weights of models that were trained before."""
+    """A denoiser whose network, or whose networks by time, have the weights of models that were trained before."""
     made: Any = build()
-    for network, folder in zip(made.network.networks, parts, strict=True):
+    networks = made.network.networks if isinstance(made.network, ByTime) else [made.network]
+    for network, folder in zip(networks, parts, strict=True):
         part: Any = tl.load(folder).denoiser
         network.load_state_dict(part.network.state_dict())
     return made

@@ -71,12 +71,18 @@ def main() -> None:
     model.about = {
         "name": NAME,
         "data": [f"MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {table['trained_on']:,} training images"],
-        "step": sum(table["models"][name]["steps"] for name in (*found["begins_with"], MODEL)),
+        "step": sum(table["models"][name]["steps"] for name in stages_of(MODEL, table["models"])),
         "seed": recipe["settings"]["seed"],
         "weights": found["weights"],
         "bits_per_dim": {"value": bits["value"], "stderr": bits["stderr"], "n": bits["images"]},
     }
     ship(model, NAME, card(table, found, recipe["settings"]))
+
+
+def stages_of(name: str, models: dict[str, Any]) -> list[str]:
+    """The models that it begins with, those that they begin with, and itself, in the order of training."""
+    before = [stage for part in models[name]["begins_with"] for stage in stages_of(part, models)]
+    return [*before, name]
 
 
 def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any]) -> str:
@@ -89,7 +95,7 @@ def card(table: dict[str, Any], found: dict[str, Any], settings: dict[str, Any])
         for budget in BUDGETS
         if (row := table["rows"].get(f"{name}-{budget}")) is not None
     ]
-    bits, chain = found["bits"], [*found["begins_with"], MODEL]
+    bits, chain = found["bits"], stages_of(MODEL, table["models"])
     stages = [table["models"][name] for name in chain]
     return CARD.format(
         name=NAME,

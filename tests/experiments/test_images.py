@@ -69,7 +69,7 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
             "batch": 64,
             "begins_with": entry.begins_with,
             "weights": 12345,
-            "bits": None if name == "late" else {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
+            "bits": None if name.startswith("late") else {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
             "curve": [[1, 2.0, 0.1], [2, 1.5, 0.1]],
         }
         for name, entry in images["models"].MODELS.items()
@@ -116,8 +116,8 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     settings = {"lr": 0.001, "batch_size": 64, "ema": 0.999, "seed": 0}
     card = images["ship"].card(table, table["models"]["gaussian"], settings)
     assert "1.250 ± 0.125" in card
-    assert "for early, late, gaussian, then" in card
-    for name in ("early", "late", "gaussian"):
+    assert "for early, late, late-on, gaussian, then" in card
+    for name in ("early", "late", "late-on", "gaussian"):
         assert f": 7 steps of 64 images with `{images['models'].MODELS[name].objective!r}`" in card
 
 
@@ -133,14 +133,19 @@ def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: 
     made = images["models"].trained(
         lambda: TruncatedLogistic(ByTime([unet(), unet()], at=[0.3]), 6), [tmp_path / "a", tmp_path / "b"]
     )
+    alone = images["models"].trained(lambda: TruncatedLogistic(unet(), 6), [tmp_path / "a"])
+    assert all(torch.equal(p, q) for p, q in zip(alone.parameters(), parts[0].parameters(), strict=True))
     for network, part in zip(made.network.networks, parts, strict=True):
         assert all(torch.equal(p, q) for p, q in zip(network.parameters(), part.parameters(), strict=True))
 
 
 def test_parts_are_trained_before_what_begins_with_them(images: dict[str, ModuleType]) -> None:
-    assert images["all"].in_turn() == [["early", "late", "d3pm-absorbing"], ["gaussian", "d3pm-gaussian"]]
-    learnt = {name: images["evaluate"].knows_all_times(entry) for name, entry in images["models"].MODELS.items()}
-    assert [name for name, all_times in learnt.items() if not all_times] == ["late"]
+    assert images["all"].in_turn() == [
+        ["early", "late", "d3pm-absorbing"],
+        ["late-on"],
+        ["gaussian", "d3pm-gaussian"],
+    ]
+    assert [name for name, entry in images["models"].MODELS.items() if not entry.knows_all_times] == ["late", "late-on"]
 
 
 def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleType]) -> None:
