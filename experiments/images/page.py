@@ -241,8 +241,8 @@ def verdicts(rows: dict[str, Any]) -> list[str]:
         share = sum(trapezoidal["clamped"]) / len(trapezoidal["clamped"])
         lines.append(
             f"- Trapezoidal steps extrapolate rates, and at {share:.0%} of the sites, on average over the steps of "
-            f"{trapezoidal['evaluations']:.0f} evaluations, some rate would be negative and is taken as 0. That is why "
-            "they fail here."
+            f"{trapezoidal['evaluations']:.0f} evaluations, some rate would be negative and is taken as 0: "
+            "the likely reason why they fail here."
         )
     found = alike(*table)
     if found:
