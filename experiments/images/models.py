@@ -32,9 +32,8 @@ from tauleap.training import Recipe
 
 D3PM_STEPS = 256
 """As many as the largest number of evaluations: a model in discrete time is trained for its number of steps."""
-
-
 EARLIEST = 0.01
+"""The time at which sampling ends, and from which on a model must have learnt to have bits/dim."""
 
 
 @dataclass(frozen=True)

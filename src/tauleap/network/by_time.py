@@ -13,6 +13,7 @@ from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.arguments import Arguments
 from tauleap.network.checks import check_call
+from tauleap.network.labels import num_labels
 from tauleap.network.network import Times
 
 _WRITE = "write ByTime([early, late], at=[0.3])"
@@ -54,7 +55,7 @@ class ByTime(nn.Module):
         self.at = [_check.positive("a time of at", time) for time in at]
         if not all(one < next for one, next in pairwise([*self.at, 1.0])):
             raise ValueError(f"at must be rising times in (0, 1), got {list(at)}")
-        labels = [_num_labels(network) for network in networks]
+        labels = [num_labels(network) for network in networks]
         if len(set(labels)) > 1:
             raise ValueError(f"all networks must be built with the same num_classes, got {labels}")
         self.networks = nn.ModuleList(networks)
@@ -102,8 +103,3 @@ class ByTime(nn.Module):
 
 def _rows(given: Tensor | None, rows: Tensor) -> Tensor | None:
     return None if given is None else given[rows]
-
-
-def _num_labels(network: nn.Module) -> int | None:
-    vectors = getattr(network, "classes", None)
-    return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None

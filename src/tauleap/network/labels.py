@@ -11,6 +11,12 @@ def label_vectors(num_classes: int | None, width: int) -> nn.Embedding | None:
     return None if num_classes is None else nn.Embedding(num_classes + 1, width)
 
 
+def num_labels(network: object) -> int | None:
+    """How many classes a network was built with, by its vectors ``classes``; None where it has none."""
+    vectors = getattr(network, "classes", None)
+    return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None
+
+
 def add_label(embedding: Tensor, vectors: nn.Embedding | None, condition: Tensor | None, batch: int) -> Tensor:
     """``embedding`` (1 or B, width) and the vectors of the labels, int64 (B,); "not known" if there are none."""
     if vectors is None:

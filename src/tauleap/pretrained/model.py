@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from tauleap import _check
 from tauleap.data import Dataset
@@ -20,6 +20,7 @@ from tauleap.data.table import TableForm
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
+from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -83,8 +84,7 @@ class Model:
     @property
     def num_labels(self) -> int | None:
         """How many class labels its network was built with, ``num_classes``; None where it has none."""
-        vectors = getattr(getattr(self.denoiser, "network", None), "classes", None)
-        return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None
+        return num_labels(getattr(self.denoiser, "network", None))
 
     @property
     def device(self) -> torch.device:
