@@ -40,7 +40,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
+from _kept import mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, SAMPLES, GROUPS = 100, 500, 10
@@ -252,7 +252,6 @@ def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[st
             "begins_with": MODELS[name].begins_with,
             "weights": sum(p.numel() for p in model.denoiser.parameters()),
             "bits": bits,
-            "curve": curve_of(folder / name),
         }
     return out
 

@@ -44,7 +44,6 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     arguments = parser.parse_args()
     table = json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
-    training(table)
     distances(table)
     per_step(table)
     folder = arguments.models
@@ -72,19 +71,6 @@ def rows_of(pictures: Tensor) -> np.ndarray:
     tiles = torch.full((rows, columns, height + 2, width + 2), 96, dtype=torch.uint8)
     tiles[:, :, 1:-1, 1:-1] = pictures[:, :, 0].to(torch.uint8)
     return tiles.permute(0, 2, 1, 3).reshape(rows * (height + 2), columns * (width + 2)).numpy()
-
-
-def training(table: dict[str, Any]) -> None:
-    """bits/dim of the validation images while training."""
-    curves = {name: found for name, found in table["models"].items() if len(found["curve"]) > 1 and found["bits"]}
-    if not curves:
-        return
-    with panels("images_training", 1, 6.0) as (axes,):
-        for found, colour in zip(curves.values(), COLOURS, strict=False):
-            steps, bits, errors = zip(*found["curve"], strict=True)
-            axes.errorbar(steps, bits, errors, label=found["label"], color=colour, linewidth=1.3)
-        axes.set(xlabel="steps", ylabel="bits/dim, validation images")
-        axes.legend(frameon=False, fontsize=8)
 
 
 def distances(table: dict[str, Any]) -> None:

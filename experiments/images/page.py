@@ -34,7 +34,6 @@ FIGURES = {
     "them.",
     "images_evaluations.png": "Against evaluations of the network, with standard errors (as Figure 4, right); "
     "the numbers of samples are those of the table.",
-    "images_training.png": "bits/dim of validation images while training.",
     "images_steps.png": "Tau-leaping with the most evaluations of the table: the proportion of sites that jump in a "
     "step, and that end outside of 0..255 and are clamped.",
     "images_progress.png": "Some sites of one sample, not told the digit, on their way.",

@@ -70,7 +70,6 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
             "begins_with": entry.begins_with,
             "weights": 12345,
             "bits": None if name.startswith("late") else {"value": 1.25, "stderr": 0.125, "images": 256, "times": 4},
-            "curve": [[1, 2.0, 0.1], [2, 1.5, 0.1]],
         }
         for name, entry in images["models"].MODELS.items()
     }
@@ -83,10 +82,9 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     table = made_up(images)
     monkeypatch.setattr(sys.modules["_panels"], "FIGURES", tmp_path)
     figures = images["figures"]
-    for draw in (figures.training, figures.distances, figures.per_step):
+    for draw in (figures.distances, figures.per_step):
         draw(table)
     assert {path.name for path in tmp_path.iterdir()} == {
-        "images_training.png",
         "images_evaluations.png",
         "images_steps.png",
     }
