@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, final
 
 import torch
@@ -51,7 +51,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def stationary(self) -> Law:
         """The law that the chain forgets everything for: ``stationary R_b = 0``."""
-        return self._derived.get("stationary", lambda: stationary_law(self._checked_generator()))
+        return self._cache.get("stationary", lambda: stationary_law(self._checked_generator()))
 
     def prior(self) -> Law:
         """p_ref, (S,) or (*shape, S): where the reverse chain starts."""
@@ -65,22 +65,26 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def all_states_are_data(self) -> bool:
         """Whether data may have every state, as it mostly may."""
-        return self._derived.get("all_data", lambda: bool(self.data_states.all()))
+        return self._cache.get("all_data", lambda: bool(self.data_states.all()))
 
     def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
         """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
         c = self._noise_between(s, t)
         if c.ndim:
-            return self._derived.kernels(c, lambda: DenseKernel(self.exponential(c)))
-        return self._derived.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
+            return self._cache.kernels(c, lambda: DenseKernel(self.exponential(c)))
+        return self._cache.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
 
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
-        """What ``make`` gives, made once and kept under ``name`` until the process' buffers change."""
-        return self._derived.get(name, make)
+        """Return the cached result of ``make``, which is called again once a buffer or an attribute has changed.
+
+        Only what an attribute holds by reference, such as the numbers of a schedule, can change unnoticed: a result
+        that depends on them needs them in its name.
+        """
+        return self._cache.get(name, make)
 
     def exponential(self, c: Tensor) -> Tensor:
         """exp(c R_b) for each of the (n,) amounts of noise ``c``: (n, S, S), in float64."""
-        return self._derived.get("exponential", self._matrix_exponential)(c)
+        return self._cache.get("exponential", self._matrix_exponential)(c)
 
     @final
     def rates_from(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
@@ -149,7 +153,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self) -> DenseKernel:
         """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
-        return self._derived.get("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
+        return self._cache.get("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
 
     def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
         return self.jump_rates().rows(x, dtype)
@@ -196,11 +200,21 @@ class ForwardProcess(nn.Module, ABC):
 
     def _checked_generator(self) -> Tensor:
         """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong."""
-        return self._derived.get("generator", lambda: _check.generator(self.generator(), self.num_states))
+        return self._cache.get("generator", lambda: _check.generator(self.generator(), self.num_states))
 
     def _matrix_exponential(self) -> MatrixExponential:
         generator, law = self._checked_generator(), self.stationary()
         return MatrixExponential(generator, law if in_detailed_balance(generator, law) else None)
+
+    @property
+    def _cache(self) -> _Derived:
+        return self._derived.valid_for(self._buffers.values())
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        # Anything but the mode may enter a kernel or a law, in processes of a user's own as well.
+        if name != "training" and "_derived" in self.__dict__:
+            self._derived.clear()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:
         """Moves the float64 buffers without casting them; where a device has no float64 they stay on the CPU."""
@@ -223,7 +237,7 @@ def _forget_derived(process: ForwardProcess, _: object) -> None:
 
 
 class _Derived:
-    """What follows from a process' buffers and is kept until they change: tables, and kernels by their amount of noise.
+    """The cache of what follows from a process' buffers and attributes: tables, and kernels by their amount of noise.
 
     Never copied or saved with the process: it is made again when it is asked for.
     """
@@ -232,6 +246,18 @@ class _Derived:
         self._values: dict[str, Any] = {}
         self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
         self._last: tuple[Tensor, weakref.ref[DenseKernel]] | None = None
+        self._buffers: list[tuple[Tensor, int]] = []
+
+    def valid_for(self, buffers: Iterable[Tensor | None]) -> _Derived:
+        """Return this cache, emptied if a buffer has been replaced or written to since the last call."""
+        now = [(buffer, _version(buffer)) for buffer in buffers if buffer is not None]
+        if len(now) != len(self._buffers) or any(
+            one is not other or version != known
+            for (one, version), (other, known) in zip(now, self._buffers, strict=True)
+        ):
+            self.clear()
+            self._buffers = now
+        return self
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._values:
@@ -263,6 +289,12 @@ class _Derived:
         self._values.clear()
         self._kernels.clear()
         self._last = None
+        self._buffers = []
 
     def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
         return _Derived, ()  # copies, and what else is made of the object's parts, make their own
+
+
+def _version(buffer: Tensor) -> int:
+    """How often a tensor has been written to; one made in inference mode does not count it."""
+    return -1 if buffer.is_inference() else buffer._version

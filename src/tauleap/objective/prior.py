@@ -22,7 +22,9 @@ def prior_divergence(process: ForwardProcess, x0: States) -> PerSite:
     >>> prior_divergence(Absorbing(3, LogLinear()), torch.tensor([[0, 1]]))  # 0.001 log 2
     tensor([[0.0007, 0.0007]], dtype=torch.float64)
     """
-    table = process.kept("prior divergence", lambda: _table(process))
+    # The schedule enters through c(1) alone, which also covers one whose attributes are changed in place.
+    noise = float(process.schedule.total(1.0))
+    table = process.kept(f"prior divergence at c = {noise!r}", lambda: _table(process))
     if table is None:
         return _relative(process.kernel(1.0).rows(x0, torch.float64), process.prior().to(x0.device)).sum(-1)
     return at_own_state(table, x0).to(x0.device)
