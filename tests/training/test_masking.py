@@ -1,11 +1,18 @@
 """Random patterns of given sites: every pattern comes, nothing missing is ever given, ranks agree."""
 
+import dataclasses
+from pathlib import Path
+
 import pytest
 import torch
 
+from tauleap import Observed
 from tauleap._draw import PartOfBatch
+from tauleap.objective import CompleteElbo, Draw, Loss
 from tauleap.testing.laws import LEVEL
-from tauleap.training import RandomMasks
+from tauleap.training import RandomMasks, Run
+from tauleap.training.engine import Engine
+from tauleap.training.recipe import Batch
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -78,3 +85,49 @@ def test_parts_of_a_batch_draw_what_the_whole_draws() -> None:
 def test_what_is_not_a_probability() -> None:
     with pytest.raises(ValueError, match="nothing must be a probability"):
         RandomMasks(nothing=1.5)
+
+
+class Recorded(CompleteElbo):
+    """Keeps the draws that it evaluates."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.draws: list[Draw] = []
+
+    def evaluate(self, draw: Draw) -> Loss:
+        self.draws.append(draw)
+        return super().evaluate(draw)
+
+
+@pytest.mark.parametrize("masking", [None, RandomMasks(), RandomMasks(nothing=1.0)], ids=["none", "random", "nothing"])
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_observed_values_of_prepare_reach_the_network(recipe, tmp_path: Path, masking, accumulate: int) -> None:
+    """Values that differ from the rows are kept, and what prepare observes stays observed beside the random masks."""
+
+    def prepare(batch: Batch, generator: torch.Generator) -> Batch:
+        mask = torch.zeros_like(batch.x0, dtype=torch.bool)
+        mask[:, 1] = True
+        return dataclasses.replace(batch, observed=Observed(mask, (batch.x0 + 1) % 5))
+
+    objective = Recorded()
+    made = dataclasses.replace(recipe(), prepare=prepare, masking=masking, objective=objective)
+    engine = Engine(
+        Run(out=tmp_path, accelerator="cpu").launch("32-true"),
+        made,
+        made.model(),
+        made.data()[0],
+        accumulate=accumulate,
+    )
+    size = made.settings.batch_size // accumulate
+    beside = torch.zeros((), dtype=torch.int64)
+    for n in range(4):
+        engine.backward(n)
+        for part, draw in enumerate(objective.draws[-accumulate:]):
+            rows = engine.data.rows(engine._order.take(n * made.settings.batch_size + part * size, size))
+            assert draw.observed is not None
+            assert bool(draw.observed.mask[:, 1].all())
+            assert torch.equal(draw.noised[:, 1], (rows[:, 1] + 1) % 5)
+            assert torch.equal(draw.x0[:, [0, 2]], rows[:, [0, 2]])
+            assert not bool(draw.scored[:, 1].any())
+            beside += draw.observed.mask[:, [0, 2]].sum()
+    assert bool(beside > 0) == (masking == RandomMasks())

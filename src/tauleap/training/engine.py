@@ -189,14 +189,20 @@ class Engine:
         return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
 
     def _masked(self, batch: Batch, generator: torch.Generator, n: int) -> Batch:
-        """With the sites given that the recipe's masking draws at step n, beside those that are given already."""
+        """Return the batch with the observed sites that the recipe's masking draws at step n.
+
+        Sites that ``prepare`` has marked as observed stay observed, with the values that it gave them.
+        """
         if self.recipe.masking is None:
             return batch
         generator.manual_seed(seed_of(self.settings.seed, "masks", n))
-        given = None if batch.observed is None else batch.observed.mask
-        closed = batch.missing if given is None else given if batch.missing is None else given | batch.missing
+        observed, closed = batch.observed, batch.missing
+        if observed is not None:
+            closed = observed.mask if closed is None else observed.mask | closed
         mask = self.recipe.masking.draw(batch.x0, closed=closed, generator=generator)
-        return replace(batch, observed=Observed(mask if given is None else mask | given, batch.x0))
+        if observed is None:
+            return replace(batch, observed=Observed(mask, batch.x0))
+        return replace(batch, observed=Observed(mask | observed.mask, observed.fill(batch.x0)))
 
     def _beside_network(self) -> dict[str, Tensor]:
         """The model's buffers outside its network."""
