@@ -103,12 +103,13 @@ class Draw:
         """x~ ~ r_t(. | x): one scored site of x has jumped once more; x itself where none can."""
         x = self.noised
         rates = self.exit_rates.reshape(len(x), -1)
-        sites = _draw.categorical(rates, self.generator) + torch.arange(len(x), device=rates.device) * rates.shape[1]
-        sites = sites[self.can_jump]
-        out = x.reshape(-1).clone()
-        after = self.reverse.process.draw_jump(x.to(rates.device), sites, generator=self.generator)
-        out[sites.to(x.device)] = after.to(x.device)
-        return out.reshape(x.shape)
+        # Every row draws a site and a destination, also those that cannot jump, whose draws are then dropped: a batch
+        # that is cut into pieces must draw as often as the whole.
+        site = _draw.categorical(rates, self.generator).masked_fill_(~self.can_jump, 0)
+        site += torch.arange(len(x), device=rates.device) * rates.shape[1]
+        after = self.reverse.process.draw_jump(x.to(rates.device), site, generator=self.generator)
+        jumps = self.can_jump.nonzero().squeeze(-1)
+        return x.reshape(-1).index_copy(0, site[jumps].to(x.device), after[jumps].to(x.device)).reshape(x.shape)
 
     @cached_property
     def exit_rates(self) -> PerSite:
@@ -234,7 +235,9 @@ class Draw:
             if self.observed is not None and bool((self.missing & self.observed.mask).any()):
                 raise ValueError("a site cannot be observed and missing at once: clear one of the two masks there")
             scored &= ~self.missing
-        if not bool(scored.any()):
+        # One of several pieces of a batch may have no loss while others have.
+        whole = not isinstance(self.generator, _draw.PartOfBatch) or self.generator.parts == 1
+        if whole and not bool(scored.any()):
             raise ValueError(
                 "there is no site to have a loss: every site is observed or missing; leave some sites out of both masks"
             )
