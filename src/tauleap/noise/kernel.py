@@ -22,6 +22,11 @@ def along_batch(values: Tensor, ndim: int) -> Tensor:
     return values.reshape(values.shape + (1,) * (ndim - values.ndim)) if values.ndim else values
 
 
+def widest_dtype(device: torch.device) -> torch.dtype:
+    """Return float64, or float32 on mps, which has no float64."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
 class Kernel(ABC):
     """q(v | u), the probability that a site in state u is in state v some time later."""
 

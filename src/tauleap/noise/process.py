@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tauleap import _check, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
-from tauleap.noise.kernel import DenseKernel, Kernel, along_batch
+from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, widest_dtype
 from tauleap.noise.matrix_exponential import MatrixExponential
 from tauleap.noise.schedule import Schedule
 from tauleap.noise.stationary import in_detailed_balance, stationary_law
@@ -30,7 +30,9 @@ class ForwardProcess(nn.Module, ABC):
     """x0 -> x_t. Data is int64 of shape (batch, *shape); ``t`` is a number in [0, 1], or one a sample.
 
     A batch at one time costs one kernel, and the kernels of times that come again are kept. Buffers hold float64 and
-    keep it when the module is cast, since kernels are made in float64 and only used in the model's dtype.
+    keep it when the module is cast, since kernels are made in float64 and only used in the model's dtype. Rates and
+    kernels come in float64 as well unless ``dtype`` is given, since many entries are too small for float32; for states
+    on mps, which has no float64, they come in float32.
     """
 
     ordinal: bool = False
@@ -88,29 +90,29 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def rates_from(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """R_t(x, .): forward rates out of x, 0 at x itself."""
+        """R_t(x, .): forward rates out of x, 0 at x itself; float64 unless ``dtype`` is given."""
         return self._timed(self._base_rates_from, x, t, dtype)
 
     @final
     def rates_into(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """R_t(., x): forward rates into x, 0 at x itself."""
+        """R_t(., x): forward rates into x, 0 at x itself; float64 unless ``dtype`` is given."""
         return self._timed(self._base_rates_into, x, t, dtype)
 
     @final
     def kernel_from(self, x0: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
-        """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data."""
+        """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data; float64 unless ``dtype`` is given."""
         self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
-        return self.kernel(t, s).rows(x0, dtype or torch.get_default_dtype())
+        return self.kernel(t, s).rows(x0, dtype or widest_dtype(x0.device))
 
     @final
     def kernel_into(self, x: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
-        """q_t|s(x | .), as a function of the earlier state."""
+        """q_t|s(x | .), as a function of the earlier state; float64 unless ``dtype`` is given."""
         self._check_states(x, "x")
         _check.time(t, x.shape[0])
         _check.time(s, x.shape[0], name="s")
-        return self.kernel(t, s).columns(x, dtype or torch.get_default_dtype())
+        return self.kernel(t, s).columns(x, dtype or widest_dtype(x.device))
 
     @final
     def propagate(self, w: PerState, t: Time, s: Time = 0.0) -> PerState:
@@ -135,10 +137,10 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
-        """The sum of R_t(x, .): how fast a site leaves its state."""
+        """The sum of R_t(x, .): how fast a site leaves its state; float64 unless ``dtype`` is given."""
         self._check_states(x, "x")
         beta = self.schedule.rate(_check.time(t, x.shape[0])).to(x.device)
-        exits = self._base_exit_rates(x).to(dtype or torch.get_default_dtype())
+        exits = self._base_exit_rates(x).to(dtype or widest_dtype(x.device))
         return exits.mul_(along_batch(beta, x.ndim).to(exits.dtype))
 
     @final
@@ -176,7 +178,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
         self._check_states(x, "x")
-        dtype = dtype or torch.get_default_dtype()
+        dtype = dtype or widest_dtype(x.device)
         beta = self.schedule.rate(_check.time(t, x.shape[0])).to(device=x.device, dtype=dtype)
         return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))
 

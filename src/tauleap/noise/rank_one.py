@@ -143,7 +143,7 @@ class RankOne(RankOneProcess):
     >>> from tauleap.noise import LogLinear
     >>> process = RankOne(torch.tensor([0.6, 0.2, 0.2]), LogLinear())
     >>> process.kernel_from(torch.tensor([[0]]), 0.5)
-    tensor([[[0.8002, 0.0999, 0.0999]]])
+    tensor([[[0.8002, 0.0999, 0.0999]]], dtype=torch.float64)
     """
 
     def __init__(self, prior: Law, schedule: Schedule) -> None:

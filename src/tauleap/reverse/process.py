@@ -9,6 +9,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, Kernel, RankOneProcess
+from tauleap.noise.kernel import widest_dtype
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
@@ -160,9 +161,12 @@ class ReverseProcess(nn.Module):
         return found if observed is None else Free(found, observed)
 
     def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state."""
+        """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state.
+
+        In float64 unless ``dtype`` is given; in float32 on mps, which has no float64.
+        """
         self._check_clean(x0, x)
-        return self.at(x, t).jumps().known(x0, dtype or torch.get_default_dtype())
+        return self.at(x, t).jumps().known(x0, dtype or widest_dtype(x.device))
 
     def divergence(
         self,
