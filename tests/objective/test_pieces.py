@@ -145,7 +145,8 @@ def test_any_number_of_pieces_gives_every_row_the_same_loss(name: str, masked: b
             if (ROWS // pieces) % objective.share:
                 continue
             value, slope = losses(objective, reverse, x0, observed, missing, pieces)
-            assert_close(value, whole, rtol=1e-12, atol=1e-12, msg=lambda why: f"{objective!r}, {pieces}: {why}")
+            where = f"{objective!r} in {pieces} pieces"
+            assert_close(value, whole, rtol=1e-12, atol=1e-12, msg=lambda why, where=where: f"{where}: {why}")
             assert_close(slope, gradient, rtol=1e-10, atol=1e-12)
 
 

@@ -13,6 +13,7 @@ from torch.nn.functional import logsigmoid
 
 from tauleap import _check
 from tauleap._chunks import chunks
+from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise.ask import Asker
 from tauleap.denoise.denoiser import Denoiser
@@ -130,6 +131,7 @@ class _Logits(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
+    @full_precision
     def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
         ctx: Any, gradient: Tensor
     ) -> tuple[Tensor, Tensor, None]:

@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _draw
+from tauleap._precision import full_precision
 from tauleap._shapes import PerState, States
 
 
@@ -83,6 +84,7 @@ class DenseKernel(Kernel):
             return _read(self.matrix.mT, x, dtype)
         return self.select(self.table("columns", dtype, lambda: self.matrix.mT), x)
 
+    @full_precision
     def propagate(self, w: PerState) -> PerState:
         matrix = self._rows_table(w.dtype).to(w.device)
         if matrix.ndim == 2:

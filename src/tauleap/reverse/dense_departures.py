@@ -29,6 +29,7 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._chunks import chunks
+from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel
@@ -73,6 +74,7 @@ class DenseDepartures(Departures):
         return self._exit_rate
 
     @cached_property
+    @full_precision
     def _exit_rate(self) -> PerSite:
         logits = self.posterior.logits
         scale = along_batch(self.scale, self.x.ndim).to(logits.dtype).to(self.x.device)
@@ -95,6 +97,7 @@ class DenseDepartures(Departures):
             torch.mv(weights.view(-1, width), ones, out=out[part].view(-1))
         return out
 
+    @full_precision
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         if len(chosen) >= _MANY and self.over.matrix.ndim == 2:
             extremes = _Extremes(self.over, self.onward, self.into) if _may_settle(self.over) else None

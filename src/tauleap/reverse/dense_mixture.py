@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel
@@ -29,6 +30,7 @@ class DenseMixture(Mixture):
     def __init__(self, x: States, over: DenseKernel, onward: DenseKernel, into: DenseKernel, scale: Tensor) -> None:
         self.x, self.over, self.onward, self.into, self.scale = x, over, onward, into, scale
 
+    @full_precision
     def mixed(self, posterior: Posterior) -> PerState:
         logits = posterior.logits
         if logits.requires_grad or logits.device.type != "cpu":
@@ -78,6 +80,7 @@ class DenseMixture(Mixture):
         out = self.onward.rows(x0, torch.float64).mul_(inverse).mul_(self.into.columns(self.x, torch.float64))
         return out.mul_(self._scale(torch.float64, out.ndim)).to(dtype)
 
+    @full_precision
     def known_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
         sites, states = math.prod(self.x.shape[1:]), leaving.shape[-1]
         if leaving.ndim > 2 or leaving.dtype != torch.float64 or sites < states // 2:

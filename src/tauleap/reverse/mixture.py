@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise.kernel import along_batch
@@ -72,6 +73,7 @@ class Mixture(ABC):
     def known(self, x0: States, dtype: torch.dtype) -> PerState:
         """c(x0): h if x0 were known."""
 
+    @full_precision
     def known_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
         """``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, 0 where c is.
 
@@ -84,11 +86,13 @@ class Mixture(ABC):
         divisor = leaving + elsewhere.clamp(min=0.0)
         return torch.where(known > 0, known / divisor, 0.0).sum(-1)
 
+    @full_precision
     def divergence(self, x0: States, posterior: Posterior) -> PerSite:
         """sum_v h_v - c_v + c_v log(c_v / h_v)."""
         wanted = Wanted(divergence=True, total=True, weight=None, gradient=False)
         return _WithGradient.apply(posterior.logits, self, x0, wanted)[0]  # pyright: ignore[reportIndexIssue]
 
+    @full_precision
     def compare(
         self, x0: States, posterior: Posterior, *, weight: Tensor | None = None, total: bool = True
     ) -> Comparison:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._chunks import chunks
+from tauleap._precision import full_precision
 from tauleap._shapes import Law, PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise.kernel import along_batch
@@ -53,6 +54,7 @@ class RankOneDepartures(Departures):
         return self._exit_rate
 
     @cached_property
+    @full_precision
     def _exit_rate(self) -> PerSite:
         from_others, from_own = (value.to(self.logits.dtype).to(self.x.device) for value in self._away)
         index = self.x[..., None]
@@ -71,6 +73,7 @@ class RankOneDepartures(Departures):
             out.view(-1)[part] = others.mul_(of_others[part]).addcmul_(own, of_own[part])
         return out
 
+    @full_precision
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         out = torch.empty_like(chosen)
         for part in chunks(len(chosen), self.logits.shape[-1], chosen.device):

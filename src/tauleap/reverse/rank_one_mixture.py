@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap._precision import full_precision
 from tauleap._shapes import Law, PerState, States
 from tauleap.denoise import Posterior
 from tauleap.reverse.mixture import Mixture, Wanted, Worked
@@ -37,6 +38,7 @@ class RankOneMixture(Mixture):
         self.on_probs, self.on_law, self.at_own = on_probs, on_law, at_own
         self.any_fixed = bool(fixed.any())
 
+    @full_precision
     def mixed(self, posterior: Posterior) -> PerState:
         probs, index = posterior.probs, self.x[..., None]
         own = probs.gather(-1, index).squeeze(-1)

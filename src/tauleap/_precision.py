@@ -1,0 +1,55 @@
+"""Full precision inside ``torch.autocast``: it is meant for networks, and rounds products of kernels to 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def full_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Disable autocast, for every device type, while ``function`` runs.
+
+    It belongs on arithmetic with probabilities and rates that multiplies matrices, and never on a function that
+    evaluates a network. Outside autocast it costs less than a microsecond per call.
+
+    Args:
+        function: the function or method to decorate.
+
+    Returns:
+        The function, which computes in the dtype of its arguments whether autocast is enabled or not.
+
+    >>> ones = torch.ones(1, 512)
+    >>> product = full_precision(lambda: ones @ (1 + 1e-3 * ones.mT))
+    >>> with torch.autocast("cpu", torch.bfloat16):
+    ...     product().dtype, (ones @ ones.mT).dtype
+    (torch.float32, torch.bfloat16)
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        for kind in _device_types():
+            if torch.is_autocast_enabled(kind):
+                break
+        else:
+            return function(*args, **kwargs)
+        with ExitStack() as stack:
+            for kind in _device_types():
+                if torch.is_autocast_enabled(kind):
+                    stack.enter_context(torch.autocast(kind, enabled=False))
+            return function(*args, **kwargs)
+
+    return call
+
+
+@cache
+def _device_types() -> tuple[str, ...]:
+    """The CPU, and the accelerator of this machine if it has one."""
+    accelerator = torch.accelerator.current_accelerator()
+    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)
