@@ -81,8 +81,8 @@ def bits_per_dim(
     small. One datapoint's error is itself an estimate, and a rough one where few draws hold most of the loss.
 
     With ``missing`` sites it bounds -log2 p(the known sites) for a chain of the known sites alone, whose rates are
-    those of the model averaged over draws of the prior at the missing ones. This is not the marginal of the model's law
-    of all sites, unless the network has learned that such draws say nothing.
+    those of the model averaged over draws of the sampling prior at the missing ones. This is not the marginal of the
+    model's law of all sites, unless the network has learned that such draws say nothing.
 
     ``batch_size`` is how many draws of noise are looked at together; the network sees two states of each, at the drawn
     time and at the earliest. A ``condition`` that is as long as the data has a row for each datapoint; any other goes

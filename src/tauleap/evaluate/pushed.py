@@ -135,8 +135,8 @@ def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
 
 
 def prior(reverse: ReverseProcess, sites: int) -> Tensor:
-    """The law that samples start from, (S,)*D: sites are independent there, each with its prior."""
-    each = reverse.process.prior().to(torch.float64)
+    """Return the law from which sampling starts, (S,)*D: independent sites, each with its sampling prior."""
+    each = reverse.process.sampling_prior().to(torch.float64)
     law = torch.ones((), dtype=torch.float64, device=each.device)
     for one in each.expand(sites, -1):
         law = law[..., None] * one

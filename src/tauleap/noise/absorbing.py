@@ -15,8 +15,9 @@ class Absorbing(RankOneProcess):
     """``R_b = 1 e_*^T - I``: data states are lost to the mask ``*`` at rate beta.
 
     ``num_states`` counts the mask, which is the last state unless ``mask`` names another. At time 1 the share
-    ``alpha = exp(-c(1))`` of the sites is not masked yet; the prior spreads it over the data states, since with the
-    mask alone the likelihood bound would be infinite.
+    ``alpha = exp(-c(1))`` of the sites is not masked yet; the prior of the bound spreads it over the data states, since
+    with the mask alone the likelihood bound would be infinite. Sampling starts fully masked: a site that started in a
+    random data state would never leave it.
 
     ``sizes``, int64 of shape (*shape), is for sites with different numbers of data states: a site has the first
     ``size`` of them, and its data, its noise and its prior never leave them and the mask.
@@ -49,6 +50,10 @@ class Absorbing(RankOneProcess):
         left = torch.exp(-self.schedule.total(1.0)).to(self.law.device)
         data = self.data_states
         return torch.where(data, left / data.sum(-1, keepdim=True), (1 - left) * self.law)
+
+    def sampling_prior(self) -> Law:
+        """Return the law that is certain of the mask."""
+        return self.law
 
     @property
     def data_states(self) -> Tensor:

@@ -56,8 +56,12 @@ class ForwardProcess(nn.Module, ABC):
         return self._cache.get("stationary", lambda: stationary_law(self._checked_generator()))
 
     def prior(self) -> Law:
-        """p_ref, (S,) or (*shape, S): where the reverse chain starts."""
+        """Return p_ref, (S,) or (*shape, S): the law of x_1 in the bound on the likelihood."""
         return self.stationary()
+
+    def sampling_prior(self) -> Law:
+        """Return the law from which sampling starts, (S,) or (*shape, S): p_ref, unless the bound needs another one."""
+        return self.prior()
 
     @property
     def data_states(self) -> Tensor:

@@ -31,9 +31,10 @@ class Draw:
     """Data, times and noise for one value of an objective; everything is made when it is first asked for.
 
     Sites are *scored* unless they are observed or missing: only these have a loss. Observed sites hold their values
-    with no noise, and missing ones a draw from the prior. The network is asked once, about all ``passes`` together.
-    ``rows`` says whether the condition has a row for each sample; if absent, it has one if it is as long as the batch.
-    ``share`` samples in a row have one time together, or as many as divide the batch.
+    with no noise, and missing ones a draw from the sampling prior (the mask under absorbing noise). The network is
+    evaluated once, on all ``passes`` together. ``rows`` says whether the condition has a row for each sample; if absent,
+    it has one if it is as long as the batch. ``share`` samples in a row have one time together, or as many as divide the
+    batch.
     """
 
     def __init__(
@@ -245,7 +246,7 @@ class Draw:
 
     def _with_known(self, x: States) -> States:
         if self.missing is not None:
-            unknown = draw_from(self.reverse.process.prior(), x.shape, self.generator).to(x.device)
+            unknown = draw_from(self.reverse.process.sampling_prior(), x.shape, self.generator).to(x.device)
             x = torch.where(self.missing, unknown, x)
         return x if self.observed is None else self.observed.fill(x)
 

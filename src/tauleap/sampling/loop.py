@@ -101,7 +101,7 @@ def sample(
     """Samples of the given ``shape``, (n, *shape), by running the reverse chain from noise to data.
 
     * ``grid``: the times at which the sampler stops, from the noise down: ``uniform_grid(100)``.
-    * ``start``: the states at the first time of the grid; without it they come from the prior.
+    * ``start``: the states at the first time of the grid; by default they are drawn from ``process.sampling_prior()``.
     * ``trace``: times at which to keep x_t and the denoiser's guess of x0, each at the nearest time of the grid.
     * ``final``: what becomes of the noise that is left at the last time: ``"mode"`` takes the most probable x0, as the
       paper does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` leaves x as it is.
@@ -175,7 +175,7 @@ class _Run:
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
         began = time.perf_counter()
         if x is None:
-            x = draw_from(self.reverse.process.prior(), shape, self.generator).to(_device(self.reverse))
+            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(_device(self.reverse))
         if self.observed is not None:
             x = self.observed.fill(x)
         kept: list[tuple[float, Tensor, Tensor]] = []
