@@ -32,8 +32,11 @@ def positive(name: str, value: object) -> float:
     return number
 
 
-def states(x: object, num_states: int, *, name: str = "x") -> None:
-    """int64 states ``0 .. num_states-1`` with a batch axis."""
+def states(x: object, num_states: int, *, name: str = "x") -> Tensor:
+    """Return int64 states ``0 .. num_states-1`` with a batch axis, contiguous.
+
+    In a tensor of another layout ``flatten`` makes a copy, so that whatever is written there would be lost.
+    """
     if not isinstance(x, Tensor):
         raise TypeError(f"{name} must be an int64 tensor (batch, *shape), got {type(x).__name__}")
     if x.dtype != torch.int64:
@@ -44,6 +47,7 @@ def states(x: object, num_states: int, *, name: str = "x") -> None:
         low, high = (int(value) for value in torch.aminmax(x))
         if low < 0 or high >= num_states:
             raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {low} to {high}")
+    return x.contiguous()
 
 
 def positions(sites: object, x: Tensor) -> None:

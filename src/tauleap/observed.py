@@ -37,8 +37,9 @@ class Observed:
                 f"mask must have the shape of values, {tuple(values.shape)}, or of one sample, "
                 f"{tuple(values.shape[1:])}, got {tuple(mask.shape)}"
             )
-        object.__setattr__(self, "mask", mask.expand(values.shape))
-        object.__setattr__(self, "values", values)
+        # Contiguous, because samplers write into what is derived from these tensors by flatten.
+        object.__setattr__(self, "mask", mask.expand(values.shape).contiguous())
+        object.__setattr__(self, "values", values.contiguous())
 
     def fill(self, x: States) -> States:
         """``x`` with the known values in their places."""

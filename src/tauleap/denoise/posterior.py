@@ -28,7 +28,8 @@ class Posterior:
         if not isinstance(logits, Tensor) or not logits.is_floating_point():
             given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
             raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
-        self.logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+        # Contiguous, because networks of pictures often return a permuted view, which every use would copy again.
+        self.logits = (logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits).contiguous()
         self.over_data_states = False
         """Whether states that data cannot have are known to be out; the reverse process then need not look again."""
 

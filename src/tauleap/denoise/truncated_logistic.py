@@ -56,7 +56,7 @@ class LogisticPosterior(Posterior):
     """Two numbers a site until the logits are asked for, so that sites that nobody looks at have none."""
 
     def __init__(self, mean: PerSite, log_scale: PerSite, num_states: int) -> None:
-        self.mean, self.log_scale, self.num_states = mean, log_scale, num_states
+        self.mean, self.log_scale, self.num_states = mean.contiguous(), log_scale.contiguous(), num_states
         self.over_data_states = False
         self._logits: PerState | None = None
 

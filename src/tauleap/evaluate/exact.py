@@ -49,7 +49,7 @@ def exact_log_likelihood(
     tensor([0.8000, 0.2000], dtype=torch.float64)
     """
     reverse_process(reverse, "exact_log_likelihood")
-    _check.states(x, reverse.process.num_states)
+    x = _check.states(x, reverse.process.num_states)
     if x.numel() == 0:
         raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
     law = exact_law(reverse, x.shape[1:], eps=eps, tolerance=tolerance, condition=condition)

@@ -32,9 +32,9 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
             raise ValueError(f"a law must be a table (S,)*D, one axis a site, got shape {tuple(law.shape)}")
     else:
         num_states = 1 + max(int(reference.max()) if reference.numel() else 0, int(samples.max()))
-        _check.states(reference, num_states, name="reference")
+        reference = _check.states(reference, num_states, name="reference")
         law = histogram(reference, num_states)
-    _check.states(samples, num_states, name="samples")
+    samples = _check.states(samples, num_states, name="samples")
     if len(samples) == 0:
         raise ValueError("samples must hold at least one row, got none")
     if samples[:1].numel() != law.ndim:

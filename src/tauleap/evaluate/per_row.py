@@ -79,8 +79,7 @@ def _counts(samples: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     num_states = 1 + max(int(samples.max()), int(reference.max()))
     out = []
     for name, x in (("samples", samples), ("reference", reference)):
-        _check.states(x, num_states, name=name)
-        rows = x.reshape(len(x), -1)
+        rows = _check.states(x, num_states, name=name).reshape(len(x), -1)
         counts = torch.zeros(len(x), num_states, dtype=torch.float64, device=x.device)
         out.append(counts.scatter_add_(1, rows, torch.ones_like(rows, dtype=torch.float64)))
     return out[0], out[1]

@@ -105,7 +105,7 @@ class ForwardProcess(nn.Module, ABC):
     @final
     def kernel_from(self, x0: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
         """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data; float64 unless ``dtype`` is given."""
-        self._check_states(x0, "x0")
+        x0 = self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
         return self.kernel(t, s).rows(x0, dtype or widest_dtype(x0.device))
@@ -113,7 +113,7 @@ class ForwardProcess(nn.Module, ABC):
     @final
     def kernel_into(self, x: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
         """q_t|s(x | .), as a function of the earlier state; float64 unless ``dtype`` is given."""
-        self._check_states(x, "x")
+        x = self._check_states(x, "x")
         _check.time(t, x.shape[0])
         _check.time(s, x.shape[0], name="s")
         return self.kernel(t, s).columns(x, dtype or widest_dtype(x.device))
@@ -129,12 +129,12 @@ class ForwardProcess(nn.Module, ABC):
         self._check_sites(w.shape[:-1], "w without its last axis")
         _check.time(t, w.shape[0])
         _check.time(s, w.shape[0], name="s")
-        return self.kernel(t, s).propagate(w)
+        return self.kernel(t, s).propagate(w.contiguous())
 
     @final
     def noise(self, x0: States, t: Time, s: Time = 0.0, *, generator: torch.Generator | None = None) -> States:
         """A draw of x_t from q_t|s(. | x0): from the data, or from a state x_s reached earlier."""
-        self._check_states(x0, "x0")
+        x0 = self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
         return self.kernel(t, s).sample(x0, generator)
@@ -142,7 +142,7 @@ class ForwardProcess(nn.Module, ABC):
     @final
     def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
         """The sum of R_t(x, .): how fast a site leaves its state; float64 unless ``dtype`` is given."""
-        self._check_states(x, "x")
+        x = self._check_states(x, "x")
         beta = self.schedule.rate(_check.time(t, x.shape[0])).to(x.device)
         exits = self._base_exit_rates(x).to(dtype or widest_dtype(x.device))
         return exits.mul_(along_batch(beta, x.ndim).to(exits.dtype))
@@ -153,7 +153,7 @@ class ForwardProcess(nn.Module, ABC):
 
         They must be sites whose exit rate is not 0.
         """
-        self._check_states(x, "x")
+        x = self._check_states(x, "x")
         _check.positions(sites, x)
         return _draw.categorical(self._base_rates_at(x, sites), generator).to(x.device)
 
@@ -173,15 +173,17 @@ class ForwardProcess(nn.Module, ABC):
     def _base_exit_rates(self, x: States) -> PerSite:
         return self.jump_rates().matrix.sum(1)[x.to(self.jump_rates().matrix.device)].to(x.device)
 
-    def _check_states(self, x: States, name: str) -> None:
-        _check.states(x, self.num_states, name=name)
+    def _check_states(self, x: States, name: str) -> States:
+        """Return states that this process can have, contiguous."""
+        x = _check.states(x, self.num_states, name=name)
         self._check_sites(x.shape, name)
+        return x
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         """Refuses a (batch, *shape) that a process whose sites differ does not have."""
 
     def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
-        self._check_states(x, "x")
+        x = self._check_states(x, "x")
         dtype = dtype or widest_dtype(x.device)
         beta = self.schedule.rate(_check.time(t, x.shape[0])).to(device=x.device, dtype=dtype)
         return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))

@@ -32,9 +32,9 @@ class Draw:
 
     Sites are *scored* unless they are observed or missing: only these have a loss. Observed sites hold their values
     with no noise, and missing ones a draw from the sampling prior (the mask under absorbing noise). The network is
-    evaluated once, on all ``passes`` together. ``rows`` says whether the condition has a row for each sample; if absent,
-    it has one if it is as long as the batch. ``share`` samples in a row have one time together, or as many as divide the
-    batch.
+    evaluated once, on all ``passes`` together. ``rows`` says whether the condition has a row for each sample; by
+    default it has one if it is as long as the batch. ``share`` samples in a row have one time together, or as many as
+    divide the batch.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Draw:
         if self.observed is not None:
             self.observed.check(x0, process.num_states, name="x0")
             x0 = self.observed.fill(x0)
-        process._check_states(x0, "x0")
+        x0 = process._check_states(x0, "x0")
         if x0.device.type == "cpu" and not process.all_states_are_data:
             wrong = at_own_state(process.data_states.double(), x0) == 0
             if self.missing is not None:
@@ -277,7 +277,7 @@ def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> Si
             f"missing must have the shape of {name}, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "
             f"got {tuple(missing.shape)}"
         )
-    return missing.expand(x0.shape)
+    return missing.expand(x0.shape).contiguous()
 
 
 def _exact_device(x: States) -> torch.device:

@@ -165,7 +165,7 @@ class ReverseProcess(nn.Module):
 
         In float64 unless ``dtype`` is given; in float32 on mps, which has no float64.
         """
-        self._check_clean(x0, x)
+        x0 = self._check_clean(x0, x)
         return self.at(x, t).jumps().known(x0, dtype or widest_dtype(x.device))
 
     def divergence(
@@ -183,7 +183,7 @@ class ReverseProcess(nn.Module):
         With C the conditional rates; 0 at observed sites. Its integral over t is the bound on the likelihood.
         """
         x = self._enter(x, t, observed)
-        self._check_clean(x0, x)
+        x0 = self._check_clean(x0, x)
         posterior = self._told(posterior, x, t, observed, condition)
         out = self.at(x, t).jumps().divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
@@ -248,7 +248,7 @@ class ReverseProcess(nn.Module):
     ) -> PerSite:
         """KL(q(x_s | x, x0) || p(x_s | x)): how far the step is from the one that knows x0; 0 at observed sites."""
         x = self._enter(x, t, observed)
-        self._check_clean(x0, x)
+        x0 = self._check_clean(x0, x)
         posterior = self._told(posterior, x, t, observed, condition)
         out = self._step(x, t, s).divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
@@ -305,7 +305,7 @@ class ReverseProcess(nn.Module):
         return exit_bound(self.process, float(total(low)), float(total(high)))
 
     def _enter(self, x: States, t: Time, observed: Observed | None) -> States:
-        self.process._check_states(x, "x")
+        x = self.process._check_states(x, "x")
         _check.time(t, x.shape[0])
         if observed is None:
             return x
@@ -314,10 +314,11 @@ class ReverseProcess(nn.Module):
         )
         return observed.fill(x)
 
-    def _check_clean(self, x0: States, x: States) -> None:
-        self.process._check_states(x0, "x0")
+    def _check_clean(self, x0: States, x: States) -> States:
+        x0 = self.process._check_states(x0, "x0")
         if x0.shape != x.shape:
             raise ValueError(f"x0 must have the shape of x, {tuple(x.shape)}, got {tuple(x0.shape)}")
+        return x0
 
     def _guess(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
         return self._told(None, x, t, observed, condition)

@@ -123,7 +123,7 @@ def hold(
     time = float(checked)
     if time == 0:
         raise ValueError("t must be > 0: at time 0 there is no noise, and no jump")
-    _check.states(x, reverse.process.num_states)
+    x = _check.states(x, reverse.process.num_states)
     if observed is not None:
         check_observed(observed).check(x, reverse.process.num_states)
         x = observed.fill(x)

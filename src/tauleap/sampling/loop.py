@@ -128,7 +128,7 @@ def sample(
     device = _device(reverse)
     full = torch.Size((number, *site_shape))
     if start is not None:
-        _check_start(start, full, reverse.process.num_states)
+        start = _check_start(start, full, reverse.process.num_states)
     if observed is not None:
         check_observed(observed).check(torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
     if condition is not None:
@@ -240,10 +240,11 @@ def _check_shape(shape: object) -> list[int]:
     return [_check.integer("every entry of shape", size, least=0 if i == 0 else 1) for i, size in enumerate(shape)]
 
 
-def _check_start(start: object, shape: torch.Size, num_states: int) -> None:
-    _check.states(start, num_states, name="start")
-    if isinstance(start, Tensor) and start.shape != shape:
-        raise ValueError(f"start must have the shape of the samples, {tuple(shape)}, got {tuple(start.shape)}")
+def _check_start(start: object, shape: torch.Size, num_states: int) -> States:
+    states = _check.states(start, num_states, name="start")
+    if states.shape != shape:
+        raise ValueError(f"start must have the shape of the samples, {tuple(shape)}, got {tuple(states.shape)}")
+    return states
 
 
 def _check_blocks(blocks: object, count: int) -> list[int]:

@@ -108,7 +108,7 @@ class Sampler(ABC):
         self.check(reverse.process)
         if not 0 <= s < t <= 1:
             raise ValueError(f"a step must lead from t to an earlier time s, both in [0, 1], got t = {t} and s = {s}")
-        _check.states(x_t, reverse.process.num_states, name="x_t")
+        x_t = _check.states(x_t, reverse.process.num_states, name="x_t")
         if observed is None:
             return x_t
         check_observed(observed).check(x_t, reverse.process.num_states)

@@ -13,6 +13,7 @@ from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, LogLi
 from tauleap.objective import GridTimes, Objective
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.testing.layouts import LAYOUTS
 from tauleap.testing.paths import TableDenoiser, table_of
 
 
@@ -131,6 +132,28 @@ class ObjectiveContract(ABC):
             answers = _with_table(reverse, lambda table: table + 5 * torch.rand_like(table), sites=mask.all(0))
             again = self.make()(answers, x0, t=self.times(6), missing=mask, generator=torch.Generator().manual_seed(0))
             assert_close(again.value, told.value)
+
+    def test_the_memory_layout_does_not_matter(self) -> None:
+        """Permuted, strided and expanded data, masks and logits give the losses that contiguous ones give."""
+        for process in self.processes:
+            observed, missing = torch.zeros(2, 6, *self.shape, dtype=torch.bool)
+            observed[::2, 0, 0], missing[1::2, 1, 0] = True, True
+            for name, layout in LAYOUTS.items():
+                x0, known, unknown = (layout(x) for x in (self.data(process), observed, missing))
+                losses = []
+                for tensors in ((x0, known, unknown), tuple(x.contiguous() for x in (x0, known, unknown))):
+                    reverse = self.reverse(process)
+                    loss = self.make()(
+                        reverse,
+                        tensors[0],
+                        observed=Observed(tensors[1], tensors[0]),
+                        missing=tensors[2] & ~tensors[1],
+                        generator=torch.Generator().manual_seed(0),
+                    )
+                    loss.mean().backward()
+                    losses.append((loss.value.detach(), table_of(reverse).table.grad))
+                for found, plain in zip(*losses, strict=True):
+                    assert torch.equal(found, plain), f"{name} data gives another loss or gradient"
 
     def test_a_condition_reaches_the_network_row_by_row(self) -> None:
         process = self.processes[0]

@@ -19,6 +19,7 @@ from tauleap.sampling import Sampler, sample, uniform_grid
 from tauleap.testing.cases import counts, draws
 from tauleap.testing.examples import Example, cycle
 from tauleap.testing.laws import assert_drawn_from, push, random_law
+from tauleap.testing.layouts import LAYOUTS
 
 END = 0.1
 EXAMPLES: tuple[Example, ...] = (
@@ -125,6 +126,45 @@ class SamplerContract(ABC):
                 for layout in (shape, (1, *shape, 1))
             )
             assert torch.equal(plain, other.reshape(plain.shape))
+
+    def test_the_memory_layout_does_not_matter(self) -> None:
+        """Permuted, strided and expanded states and masks give the samples that contiguous ones give."""
+        for process, shape, _ in self.each():
+            # Two axes of sites, which no view makes one of when they are permuted.
+            shape = (2, 2) if process.data_states.ndim == 1 and process.prior().ndim == 1 else shape
+            allowed = process.data_states.expand(*shape, -1).reshape(math.prod(shape), -1)
+            reverse = _reverse(process, law := random_law(allowed, 11))
+            x0, generator = _draws(law, shape, 30)
+            x, mask = process.noise(x0, 0.9, generator=generator), torch.zeros(x0.shape, dtype=torch.bool)
+            mask.view(len(x0), -1)[::3, 0] = True
+            for name, layout in LAYOUTS.items():
+                start, given, values = layout(x), layout(mask), layout(x0)
+                for observed in (None, Observed(given, values)):
+                    found, plain = (
+                        self.make().step(
+                            reverse, rows, 0.9, 0.4, observed=observed, generator=torch.Generator().manual_seed(5)
+                        )[0]
+                        for rows in (start, start.contiguous())
+                    )
+                    assert torch.equal(found, plain), f"a step from {name} states gives others"
+                    assert not torch.equal(found, start), f"a step from {name} states leaves all of them as they were"
+                found, plain = (
+                    sample(
+                        reverse,
+                        self.make(),
+                        x.shape,
+                        grid=uniform_grid(2, start=0.9, end=0.3),
+                        start=rows,
+                        observed=observed,
+                        final="none",
+                        generator=torch.Generator().manual_seed(4),
+                    ).x0
+                    for rows, observed in (
+                        (start, Observed(given, values)),
+                        (start.contiguous(), Observed(given.contiguous(), values.contiguous())),
+                    )
+                )
+                assert torch.equal(found, plain), f"a {name} start gives other samples"
 
     def test_information_about_a_step(self) -> None:
         for process, shape, law in self.each():
