@@ -144,14 +144,17 @@ def test_a_step_needs_an_observed(reverse: ReverseProcess) -> None:
     ids=repr,
 )
 def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> None:
-    """Sure of an x0 from which x cannot come: rates that are nan, at which nothing would ever move."""
+    """Sure of an x0 from which x cannot come: a step, a corrector and the final pass have nothing to draw from."""
     process = BirthDeath(256, Constant(0.1))
     sure = torch.full((4, 1, 256), -torch.inf)
     sure[..., 0] = 0.0
     reverse = ReverseProcess(process, GivenLogits(sure))
-    with pytest.raises(ValueError, match="the denoiser's posterior gives rates that are nan"):
+    message = (
+        "the denoiser('s posterior gives rates that are nan| returns no distribution at t = 0.01 for 4 of 4 sites)"
+    )
+    with pytest.raises(ValueError, match=message):
         sampler.step(reverse, torch.full((4, 1), 200), 0.01, 0.005)
-    with pytest.raises(ValueError, match="the denoiser's posterior gives rates that are nan"):
+    with pytest.raises(ValueError, match=message):
         hold(reverse, torch.full((4, 1), 200), 0.01, steps=1, step=0.01, exact=True)
 
 

@@ -107,3 +107,14 @@ def test_a_long_run_at_a_fixed_time_ends_in_the_marginal(generator: torch.Genera
     assert total_variation(pushed, kept) < 0.02
     after, _ = hold(reverse, torch.zeros(5000, 2).long(), 0.4, steps=60, step=0.02, generator=generator)
     assert_drawn_from(counts(after, pushed), pushed.reshape(-1), LEVEL)
+
+
+@pytest.mark.parametrize("gap", [1e-13, 1e-16])
+def test_next_reaction_takes_steps_of_any_length(gap: float, generator: torch.Generator) -> None:
+    """A grid may have two times that differ by less than a rounding error of the rule's own step."""
+    reverse, law = correlated("uniform", sites=2)
+    times = [0.5, 0.5 - gap, 0.4]
+    start = draws(marginal(reverse, law, 0.5), 4000, generator)
+    found = sample(reverse, NextReaction(0.01), start.shape, grid=times, start=start, final="none", generator=generator)
+    expected = marginal(reverse, law, 0.4)
+    assert_drawn_from(counts(found.x0, expected), expected.reshape(-1), LEVEL)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _draw
-from tauleap._shapes import PerSite, PerState, States
+from tauleap._shapes import PerSite, PerState, SiteMask, States
 from tauleap.denoise.log_prob import log_prob
 
 
@@ -39,6 +39,11 @@ class Posterior:
         return self.logits.shape
 
     @property
+    def undefined(self) -> SiteMask:
+        """Which sites have no distribution: a logit is NaN or +inf, or all of them are -inf."""
+        return ~self.logits.amax(-1).isfinite()
+
+    @property
     def probs(self) -> PerState:
         """p(x0 | x_t)."""
         return self.logits.softmax(-1)
@@ -64,6 +69,12 @@ class Posterior:
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Posterior:
         """The laws of some of the sites, or of all in another order: ``change`` takes (batch, *shape, n), any n."""
         out = Posterior(change(self.logits))
+        out.over_data_states = self.over_data_states
+        return out
+
+    def uniform_at(self, sites: SiteMask) -> Posterior:
+        """The same laws, but for the given sites, where all states are equally likely."""
+        out = Posterior(self.logits.masked_fill(sites[..., None], 0.0))
         out.over_data_states = self.over_data_states
         return out
 

@@ -14,7 +14,7 @@ from torch.nn.functional import logsigmoid
 from tauleap import _check
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
-from tauleap._shapes import PerSite, PerState, States, Time
+from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.ask import Asker
 from tauleap.denoise.denoiser import Denoiser
 from tauleap.denoise.posterior import Posterior
@@ -71,11 +71,22 @@ class LogisticPosterior(Posterior):
     def shape(self) -> torch.Size:
         return torch.Size((*self.mean.shape, self.num_states))
 
+    @property
+    def undefined(self) -> SiteMask:
+        # A scale beyond its range is clamped, so that it may be infinite.
+        return ~self.mean.isfinite() | self.log_scale.isnan()
+
     def log_prob(self, x0: States) -> PerSite:
         """log p(x0 | x_t) of one state a site in closed form, O(1) in the number of states."""
         if x0.shape != self.mean.shape:
             raise ValueError(f"x0 must have the shape of the sites, {tuple(self.mean.shape)}, got {tuple(x0.shape)}")
         return truncated_logistic_log_prob(self.mean, self.log_scale, x0, self.num_states)
+
+    def uniform_at(self, sites: SiteMask) -> LogisticPosterior:
+        widest = self.log_scale.masked_fill(sites, _LARGEST_LOG_SCALE)
+        out = LogisticPosterior(self.mean.masked_fill(sites, 0.0), widest, self.num_states)
+        out.over_data_states = self.over_data_states
+        return out
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticPosterior:
         mean, log_scale = change(torch.stack((self.mean, self.log_scale), -1)).unbind(-1)

@@ -19,6 +19,7 @@ from tauleap.reverse.first_jump import FirstJumpClock
 from tauleap.reverse.mixture import Mixture
 from tauleap.reverse.rank_one import RankOneReversal
 from tauleap.reverse.reversal import Reversal
+from tauleap.reverse.undefined import check_defined
 
 
 class ReverseProcess(nn.Module):
@@ -54,10 +55,10 @@ class ReverseProcess(nn.Module):
         x = self._enter(x, t, observed)
         posterior = self._guess(x, t, observed, condition)
         reachable = _reversal(self.process, x, t).reachable()
-        if reachable is None:
-            return posterior
-        possible = reachable & self.process.data_states.to(x.device)
-        return posterior.restricted(possible | ~possible.any(-1, keepdim=True))
+        if reachable is not None:
+            possible = reachable & self.process.data_states.to(x.device)
+            posterior = posterior.restricted(possible | ~possible.any(-1, keepdim=True))
+        return check_defined(posterior, t)
 
     def ratios(
         self,
@@ -257,7 +258,7 @@ class ReverseProcess(nn.Module):
         self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
         """p(x0 | x) over the data states as the denoiser has it, before x rules any out: what other methods take."""
-        return self._guess(self._enter(x, t, observed), t, observed, condition)
+        return check_defined(self._guess(self._enter(x, t, observed), t, observed, condition), t)
 
     def at(self, x: States, t: Time, *, kernel: Kernel | None = None) -> Reversal:
         """The arithmetic of the formula at these states and times, for whoever brings a posterior.

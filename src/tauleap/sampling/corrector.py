@@ -11,6 +11,7 @@ from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.undefined import reporting_undefined
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
@@ -130,7 +131,7 @@ def hold(
     if condition is not None:
         check_condition(condition, len(x))
     _check.randomness(generator)
-    with torch.no_grad():
+    with torch.no_grad(), reporting_undefined():
         if exact:
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
         before, infos = x, []

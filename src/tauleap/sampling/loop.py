@@ -20,6 +20,7 @@ from tauleap.denoise import Posterior
 from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.undefined import reporting_undefined
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.grid import check_grid
 from tauleap.sampling.sampler import Sampler, StepInfo, check_condition
@@ -141,7 +142,8 @@ def sample(
     base = int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu"))
 
     parts = []
-    with reporting(progress, len(chosen) * (len(times) - 1), f"{sampler}") as advance, torch.no_grad():
+    steps = len(chosen) * (len(times) - 1)
+    with reporting(progress, steps, f"{sampler}") as advance, reporting_undefined(), torch.no_grad():
         for block in chosen:
             part = slice(block * size, min(number, (block + 1) * size))
             run = _Run(

@@ -48,7 +48,7 @@ class NextReaction(Sampler):
         out = x.clone()
         clocks = _exponential(x.shape, x.device, generator)  # what is left until each site fires
         jumps = torch.zeros_like(x)
-        number = math.ceil((t - s) / self.step_size - 1e-9)
+        number = max(1, math.ceil((t - s) / self.step_size - 1e-9))
         length = (t - s) / number
         evaluated = 0
         for i in range(number):
