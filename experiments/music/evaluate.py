@@ -5,8 +5,9 @@
 
 A piece is one run of a row through the 96 fixed test songs. Pieces that are there already, of the same weights, are not
 made again, so the same command goes on where it was stopped; the first run of every row comes before the second of any.
-What there is so far is written to results/table.json. Models are in runs/music/MODEL, or where --models says; pieces
-are kept in its folder ``pieces``.
+What there is so far is written to results/table.json. Models are in runs/music/MODEL, or where --models says; the
+shipped one is that of the package where there is no such run, and rows of other models that are not there stay as
+they were recorded. Pieces are kept in the folder ``pieces`` of --models.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 import numpy as np
 import songs
 import torch
-from models import NAMES
+from models import NAMES, SHIPPED
 from rows import ROWS, TABLE, Row
 from songs import COMPLETIONS, FORM, GIVEN
 from torch import Tensor
@@ -53,12 +54,10 @@ def main() -> None:
     test = songs.load(arguments.data).tested.long()
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
     wanted = sorted({ROWS[name].model for name in chosen}, key=NAMES.index)
-    models = {
-        name: tl.load(arguments.models / name) for name in wanted if (arguments.models / name / "latest").exists()
-    }
+    models = {name: model for name in wanted if (model := model_of(name, arguments.models)) is not None}
     marks = {name: fingerprint(model)[:16] for name, model in models.items()}
     pieces = arguments.models / "pieces"
-    pieces.mkdir(exist_ok=True)
+    pieces.mkdir(parents=True, exist_ok=True)
     for run in range(arguments.completions):
         for name in chosen:
             model = models.get(ROWS[name].model)
@@ -74,6 +73,13 @@ def main() -> None:
             told = " ".join(f"{number} {piece[number].mean():.4f}" for number in ("hellinger", "outliers"))
             print(f"{name} {run}: {told}, {time.process_time() - started:.0f} s", flush=True)
     collect(pieces, arguments.models, test)
+
+
+def model_of(name: str, models: Path) -> tl.Model | None:
+    """Return the model of a run, or of the package for the shipped one; None where there is neither."""
+    if (models / name / "latest").exists():
+        return tl.load(models / name)
+    return tl.load("music-small") if name == SHIPPED else None
 
 
 def complete(row: Row, model: tl.Model, test: Tensor, run: int) -> dict[str, np.ndarray]:
@@ -108,10 +114,13 @@ def form_of(model: tl.Model) -> MusicForm:
 
 def collect(pieces: Path, models: Path, test: Tensor) -> None:
     """results/table.json from the pieces that are of the models' weights as they are."""
+    before = recorded()
+    described = describe(models, test, before["models"])
     rows: dict[str, Any] = {}
-    described = describe(models, test)
     for name, row in ROWS.items():
         mark = described.get(row.model, {}).get("mark")
+        if row.model not in described and name in before["rows"]:
+            rows[name] = before["rows"][name]
         paths = [pieces / f"{name}-{run}.npz" for run in range(COMPLETIONS)]
         held = [read_piece(path) for path in paths if mark and mark_of(path) == mark]
         if not held:
@@ -134,6 +143,7 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
             songs_own = np.mean([piece[number] for piece in held], axis=0).round(5).tolist()
             values = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread, "songs": songs_own}
             rows[name][number] = values
+    described = before["models"] | described
     results = {"songs": len(test), "different": different(test.numpy()), "rows": rows, "models": described}
     if not rows:
         raise SystemExit(f"{models} has no model with completions: nothing is written")
@@ -153,15 +163,20 @@ def pooled(runs: list[Tensor], test: Tensor) -> dict[str, float]:
     return {"value": found.value, "stderr": found.stderr}
 
 
-def describe(models: Path, test: Tensor) -> dict[str, Any]:
+def recorded() -> dict[str, Any]:
+    """Return the table as it was written last."""
+    path = RESULTS / "table.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"models": {}, "rows": {}}
+
+
+def describe(models: Path, test: Tensor, before: dict[str, Any]) -> dict[str, Any]:
     """Of each model: how far it was trained, and bits/dim of the test songs given their first two bars."""
-    before = json.loads((RESULTS / "table.json").read_text()) if (RESULTS / "table.json").exists() else {"models": {}}
     out = {}
     for name in NAMES:
-        if not (models / name / "latest").exists():
+        model = model_of(name, models)
+        if model is None:
             continue
-        model = tl.load(models / name)
-        mark, known = fingerprint(model)[:16], before["models"].get(name, {})
+        mark, known = fingerprint(model)[:16], before.get(name, {})
         if known.get("mark") != mark:
             x = form_of(model).states(test)
             bits = bits_per_dim(
