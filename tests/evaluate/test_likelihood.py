@@ -372,7 +372,7 @@ def test_the_equation_is_solved_or_refused() -> None:
     process = MIXED["uniform"]
     law = even_law(process, 1)
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
-    with pytest.raises(ValueError, match="the denoiser returns no distribution at t = 1 for 2 of 2 sites"):
+    with pytest.raises(ValueError, match="the denoiser returns no distribution at t = 1 for 3 of 3 sites"):
         exact_law(ReverseProcess(process, Tempered(law, process, math.nan)), (1,))
     with pytest.raises(ValueError, match="tolerance must be at least 1e-12, got 1e-20"):
         exact_law(reverse, (1,), tolerance=1e-20)
