@@ -7,6 +7,8 @@ import math
 import os
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +19,7 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from tauleap import _check, _files
+from tauleap._full_disk import explaining_full_disk
 from tauleap.choose import Choice, choose, column_marginals
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
@@ -29,6 +32,7 @@ from tauleap.pretrained import Model, load
 from tauleap.pretrained.storage import write_report
 from tauleap.training import RandomMasks, Recipe
 from tauleap.training.budget import train_until
+from tauleap.training.folder import check_run_folder
 
 _MINUTES = 3.0
 _MASKING = RandomMasks()
@@ -87,6 +91,8 @@ def fit(
         started: ``time.monotonic()`` when the minutes began, if that was before this call.
     """
     began = time.monotonic() if started is None else started
+    if out is not None:
+        check_run_folder(Path(out))
     if minutes is None and steps is None:
         minutes = _MINUTES
     seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
@@ -109,8 +115,7 @@ def fit(
     steps = None if steps is None else _check.integer("steps", steps, least=1)
     end = began + seconds - _for_measuring(seconds)
 
-    with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
-        folder = Path(temporary if out is None else out)
+    with _folder_of(out) as folder, explaining_full_disk(folder):
         result = train_until(end, recipe, steps, folder, accelerator=accelerator, console=console)
         deadline = began + seconds
         if result.stopped.startswith("SIG"):  # who stops a run does not want to wait
@@ -144,6 +149,16 @@ def fit(
         soft_wrap=True,
     )
     return model
+
+
+@contextmanager
+def _folder_of(out: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """The folder that was given, or a temporary one."""
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
+        yield Path(temporary)
 
 
 def _split(
@@ -276,7 +291,7 @@ def _best(folder: Path, last: Path) -> Path:
     try:
         with (folder / "validation.csv").open(newline="", encoding="utf-8") as file:
             looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(file)}
-    except OSError:
+    except (OSError, ValueError, KeyError, TypeError):
         return last
     kept = {step: folder / f"step-{step:08d}" for step in looks}
     kept = {step: path for step, path in kept.items() if path.is_dir()}

@@ -54,7 +54,7 @@ def test_the_demo_writes_what_it_says_and_writes_it_again(
     monkeypatch.setattr(toy_demo.Work, "law", law)
     assert cli.main(["demo", "--quick", "--out", str(folder)]) == 0
     shown = capsys.readouterr().out
-    assert {path.name for path in folder.iterdir()} == set(toy_demo.FILES)
+    assert {path.name for path in folder.iterdir()} == {*toy_demo.FILES, "tauleap-demo.json"}
     for name in toy_demo.FILES:
         assert str(folder / name) in shown
     with Image.open(folder / "figure.png") as figure, Image.open(folder / "reverse.gif") as film:
@@ -140,6 +140,7 @@ def test_the_demo_does_not_write_into_a_file(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_the_demo_does_not_begin_where_it_could_not_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "tauleap-demo.json").write_text("")
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("")
     assert cli.main(["demo", "--out", str(tmp_path)]) == 2

@@ -121,7 +121,7 @@ def test_killed_while_it_writes_the_files(
 ) -> None:
     out = tmp_path / "s"
     with monkeypatch.context() as patch:
-        patch.setattr(drawing._files, "remove", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(drawing, "_remove_parts", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, ASK), "--out", str(out)]) == 130
     (out / "samples.npy").unlink()
     ran([*ASK, "--shard", "2/2", "--out", out], capsys)

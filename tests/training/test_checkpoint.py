@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tauleap import _files
 from tauleap.training.checkpoint import Checkpoints
 
 FILES = {"config.json": b'{"a": 1}\n', "state.pt": bytes(range(256)) * 20}
@@ -116,12 +115,3 @@ def test_an_error_while_writing_leaves_the_rest(checkpoints: Checkpoints, tmp_pa
     newest = checkpoints.newest(pytest.fail)
     assert newest is not None
     assert newest.step == 20
-
-
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    (tmp_path / ".step-00000030.123.tmp").mkdir()
-    (tmp_path / ".step-00000030.123.tmp" / "state.pt").write_bytes(b"half")
-    (tmp_path / ".latest.123.tmp").symlink_to("step-00000030")
-    (tmp_path / "kept").write_bytes(b"")
-    _files.remove_unfinished(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]

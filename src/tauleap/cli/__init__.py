@@ -42,7 +42,7 @@ COMMANDS: dict[str, type[Command]] = {
 }
 """The subcommands, in the order of the help."""
 
-_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Errors of the system that are no fault of what was typed."""
 
 _NO_MEMORY = ("allocate memory", "out of memory")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap import _owned
+from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import RunFolder, SamplerName, at_least, seeded, tell, warm
 
 
@@ -44,27 +47,29 @@ class Complete:
             raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
         file = self.file[0] if self.file else None
         out = self.out or Path(f"{'opening' if file is None else file.stem}-completed")
-        if out.exists() and not (out.is_dir() and not any(out.iterdir())):
+        _owned.remove_abandoned(out)
+        if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
             raise ValueError(f"{out} is there already: write another folder with --out")
 
         from tauleap.cli.filling import fill_to
         from tauleap.cli.runs import open_run, rows_at_once
 
         model, form = open_run(self.run_folder)
-        result = fill_to(
-            out,
-            model,
-            form,
-            file,
-            observed=self.observed,
-            variants=self.variants,
-            steps=self.steps,
-            sampler=self.sampler,
-            temperature=self.temperature,
-            seed=self.seed,
-            size=rows_at_once(model, self.batch_size),
-            progress=not self.json,
-        )
+        with explaining_full_disk(out):
+            result = fill_to(
+                out,
+                model,
+                form,
+                file,
+                observed=self.observed,
+                variants=self.variants,
+                steps=self.steps,
+                sampler=self.sampler,
+                temperature=self.temperature,
+                seed=self.seed,
+                size=rows_at_once(model, self.batch_size),
+                progress=not self.json,
+            )
         told = f"{result.filled} values of {result.rows} rows filled in"
         told += f", {self.variants} times" if self.variants > 1 else ""
         where = str(result.files[0]) if len(result.files) == 1 else f"{len(result.files)} files in {out}"

@@ -6,6 +6,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap._full_disk import explaining_full_disk
+from tauleap.cli.demo_folder import claim_demo_folder
 from tauleap.cli.runs import seeded
 
 
@@ -14,7 +16,7 @@ class Demo:
     """Train on points that form a tau, sample by exact simulation and by tau-leaping, and measure both: two minutes."""
 
     out: Path = Path("tauleap-demo")
-    """Folder for the figure, the film, the samples, the numbers and the model; it is made when it does not exist."""
+    """Folder for the figure, the film, the samples, the numbers and the model: new, empty, or of an earlier demo."""
     quick: bool = False
     """A few seconds of training only, to see that everything works."""
     seed: int = 0
@@ -25,12 +27,13 @@ class Demo:
     def run(self) -> None:
         """Trains, samples, measures, draws; prints the table and where the files are."""
         seeded(self.seed)
-        self.out.mkdir(parents=True, exist_ok=True)
-        self._check_place()
+        with explaining_full_disk(self.out):
+            claim_demo_folder(self.out)
+            self._check_place()
 
-        from tauleap.cli.toy_demo import show
+            from tauleap.cli.toy_demo import show
 
-        show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)
+            show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)
 
     def _check_place(self) -> None:
         """Refuses at once what could not be written after minutes of work."""

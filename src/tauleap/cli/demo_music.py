@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap._full_disk import explaining_full_disk
+from tauleap.cli.demo_folder import claim_demo_folder
 from tauleap.cli.runs import at_least, seeded
 
 
@@ -13,7 +15,7 @@ class DemoMusic:
     """Let a model of the package play the Ode to Joy on: MIDI, sound and piano rolls, in seconds (also: demo music)."""
 
     out: Path = Path("tauleap-music")
-    """Folder for the files; it is made when it does not exist."""
+    """Folder for the files: new, empty, or of an earlier demo."""
     steps: int = 100
     """Of the reverse chain: more is better and slower."""
     seed: int = 0
@@ -25,8 +27,9 @@ class DemoMusic:
         """Plays, writes and draws; prints the melodies and where the files are."""
         seeded(self.seed)
         at_least("--steps", self.steps, 1)
-        self.out.mkdir(parents=True, exist_ok=True)
+        with explaining_full_disk(self.out):
+            claim_demo_folder(self.out)
 
-        from tauleap.cli.music_demo import play
+            from tauleap.cli.music_demo import play
 
-        play(self.out, steps=self.steps, seed=self.seed, as_json=self.json)
+            play(self.out, steps=self.steps, seed=self.seed, as_json=self.json)

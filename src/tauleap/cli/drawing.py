@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal
@@ -21,12 +23,12 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from tauleap import _files
+from tauleap import _files, _owned
 from tauleap.cli.labels import dealt
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
-from tauleap.data.array_file import smallest
+from tauleap.data.array_file import save_array, smallest
 from tauleap.data.form import RowFiles
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, WithCorrector
@@ -34,6 +36,10 @@ from tauleap.training.lock import locked
 
 REQUEST = "request.json"
 _PARTS = ".parts"
+_OWN = re.compile(r"request\.json|\.parts|samples(?:-(?:from-)?[0-9]{6,})?\.[a-z]+")
+"""Names that we write into the folder: the request, which marks it as ours, and the samples of every form."""
+_OWN_PARTS = re.compile(r"[0-9]{8,}\.npy")
+_OWN_LOCKS = re.compile(r"[0-9]+-of-[0-9]+\.lock")
 _SHEET_ROWS = 64
 """The first rows, of which a form may make one picture."""
 
@@ -90,17 +96,17 @@ def draw_to(
     # Asked for once more after looking: another shard may be beginning.
     if not _agreed(out, request) and _used(out) and not _agreed(out, request):
         raise ValueError(f"{out} holds something else: write the name of a new folder")
+    parts = out / _PARTS
     if done := _done(out):
+        _tidy(out, parts)
         return Drawn(done)
     sampler = request.make_sampler()
     sampler.check(model.process)
     out.mkdir(parents=True, exist_ok=True)
-    parts = out / _PARTS
 
     def begin() -> None:
-        _files.remove_unfinished(out)
-        if parts.exists():
-            _files.remove_unfinished(parts)
+        _owned.remove_unfinished(out, _OWN)
+        _owned.remove_unfinished(parts, _OWN_PARTS)
         if not _agreed(out, request):
             _write_request(out, request, [])
 
@@ -122,11 +128,11 @@ def draw_to(
     with alone(out):
         if done := _done(out):
             return Drawn(done)
-        _files.remove_unfinished(out)
+        _owned.remove_unfinished(out, _OWN)
         files = _finish(out, parts, form, request)
         first_rows = _load(parts, 0)[:16]
         _write_request(out, request, [path.name for path in files])
-        _files.remove(parts)
+        _remove_parts(parts)
         return Drawn(files, first_rows)
 
 
@@ -151,8 +157,28 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         states=True,
     )
     with _files.replacing(_part(parts, first)) as file:
-        np.lib.format.write_array(file, smallest(x).numpy(), allow_pickle=False)
+        save_array(file, smallest(x).numpy())
     return x
+
+
+def _tidy(out: Path, parts: Path) -> None:
+    """Removes what a process has left that was killed after the files were written, unless another one is at work."""
+    left = [*_owned.unfinished(out, _OWN), *_owned.unfinished(parts, _OWN_PARTS)]
+    if left or parts.is_dir():
+        with alone(out, wait=False) as held:
+            if held:
+                _owned.remove_unfinished(out, _OWN)
+                _remove_parts(parts)
+
+
+def _remove_parts(parts: Path) -> None:
+    """Removes the parts and their locks; a file of the user's stays, and the folder with it."""
+    _owned.remove_unfinished(parts, _OWN_PARTS)
+    for path in list(parts.iterdir()) if parts.is_dir() else ():
+        if (_OWN_PARTS.fullmatch(path.name) or _OWN_LOCKS.fullmatch(path.name)) and path.is_file():
+            path.unlink()
+    with suppress(OSError):
+        parts.rmdir()
 
 
 def _missing(parts: Path, request: Request) -> int:
@@ -234,7 +260,10 @@ def _agreed(out: Path, request: Request) -> bool:
 
 def _used(out: Path) -> bool:
     """Whether something is there but what a beginning leaves."""
-    return out.is_dir() and any(path.name != ".lock" and not path.match(f".{REQUEST}.*.tmp") for path in out.iterdir())
+    if not out.is_dir():
+        return False
+    beginning = {out / ".lock", *_owned.unfinished(out, re.compile(re.escape(REQUEST)))}
+    return any(path not in beginning for path in out.iterdir())
 
 
 def _done(out: Path) -> list[Path]:

@@ -80,10 +80,7 @@ def fill_to(
             batch_size=len(rows),
             states=True,
         )
-    out.parent.mkdir(parents=True, exist_ok=True)
-    if out.is_dir():
-        out.rmdir()
-    with _files.appearing(out) as unfinished:
+    with _files.staged(out) as unfinished:
         files = []
         for variant, rows in enumerate(x):
             stem = "completed" if variants == 1 else f"completed-{variant + 1}"

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from tauleap import _files
+from tauleap.cli.own_samples import write_samples
 from tauleap.cli.runs import part_seed
 from tauleap.data import Opened
 from tauleap.data.table import TableForm
@@ -62,14 +62,9 @@ def train_on(
     if stopped.startswith("SIG"):
         return Trained(model, [], "", stopped)
     x = _samples(model, seed, None if minutes is None else began + 60 * minutes)
-    folder = out / "samples"
-    if folder.exists():
-        _files.remove(folder)
-    with _files.appearing(folder) as unfinished:
-        written = opened.form.write(x, unfinished)
     return Trained(
         model,
-        [folder / path.name for path in written],
+        write_samples(out, opened.form, x),
         opened.form.show(x, 1 if opened.form.kind == "images" else 5),
         stopped,
     )

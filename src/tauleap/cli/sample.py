@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, seeded, tell, warm
 from tauleap.cli.shards import Shard
 
@@ -96,7 +97,8 @@ class Sample:
             labels,
             self.guidance,
         )
-        drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
+        with explaining_full_disk(out):
+            drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
         facts = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}
         facts["missing_parts"] = drawn.missing
         if not drawn.files:

@@ -68,8 +68,12 @@ def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool])
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Holds ``folder`` for this process only, once nobody else has it."""
+def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
+    """Holds ``folder`` for this process only, once nobody else has it; unless ``wait``, yields False if it is held."""
     with (folder / _LOCK).open("a+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            yield False
+            return
+        yield True

@@ -113,23 +113,29 @@ class Train:
         seed = seeded(0 if self.seed is None else self.seed)
         if self.steps is not None:
             at_least("--steps", self.steps, 1)
+        out = self.out or Path("runs") / path.resolve().stem
+        if path.resolve().is_relative_to(out.resolve()):
+            raise ValueError(f"{out} holds the data, {path}: write the name of a new folder for the run (--out)")
+        from tauleap._full_disk import explaining_full_disk
         from tauleap.cli.own_data import facts_of, next_commands, train_on
         from tauleap.data import open_data
         from tauleap.training import NonFiniteError
+        from tauleap.training.folder import check_run_folder
 
+        check_run_folder(out)  # before the data is read, which may take minutes
         opened = open_data(path, **{name: getattr(self, name) for name in _OF_DATA})
-        out = self.out or Path("runs") / path.resolve().stem
         try:
-            done = train_on(
-                opened,
-                out,
-                minutes=self.minutes,
-                steps=self.steps,
-                seed=seed,
-                accelerator=self.accelerator,
-                progress=not self.json,
-                began=began,
-            )
+            with explaining_full_disk(out):
+                done = train_on(
+                    opened,
+                    out,
+                    minutes=self.minutes,
+                    steps=self.steps,
+                    seed=seed,
+                    accelerator=self.accelerator,
+                    progress=not self.json,
+                    began=began,
+                )
         except NonFiniteError as error:
             print(f"tauleap: error: {error}", file=sys.stderr)
             raise SystemExit(1) from error
@@ -144,11 +150,13 @@ class Train:
         from rich.console import Console
 
         from tauleap.training import NonFiniteError, Run, train
+        from tauleap.training.folder import check_run_folder
 
+        out = self.out or Path("runs") / self.what
+        check_run_folder(out)  # before the data is downloaded and read
         recipe = self._recipe()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
-        out = self.out or Path("runs") / self.what
         given |= _falling(recipe.settings, self.steps, out)
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
         run = Run(
@@ -201,9 +209,11 @@ def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, i
     """
     if settings.decay != settings.steps:
         return {}
-    for recorded in sorted(folder.glob("step-*/recipe.json"), reverse=True):
+    from tauleap.pretrained.checkpoints import checkpoint_folders
+
+    for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
-            decay = json.loads(recorded.read_bytes())["recipe"]["settings"]["decay"]
+            decay = json.loads((checkpoint / "recipe.json").read_bytes())["recipe"]["settings"]["decay"]
         except (OSError, ValueError, TypeError, KeyError):
             continue  # damaged: training looks at it more closely
         if isinstance(decay, int):

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tokenize import TokenError
-from typing import ClassVar, cast
+from typing import IO, ClassVar, cast
 
 import numpy as np
 import torch
@@ -106,7 +106,7 @@ class ArrayForm(Form):
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.npy"
         with _files.replacing(path) as file:
-            np.lib.format.write_array(file, self._decoded(x), allow_pickle=False)
+            save_array(file, self._decoded(x))
         return [path]
 
     def show(self, x: Tensor, n: int) -> str:
@@ -279,6 +279,13 @@ def _read(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
 def _rows(array: np.ndarray, path: Path) -> None:
     if array.ndim == 0 or array.size == 0 or array.ndim > 8:
         raise ValueError(f"{path} must hold rows, an array (n, ...) with n >= 1, got shape {array.shape}")
+
+
+def save_array(file: IO[bytes], array: np.ndarray) -> None:
+    """Write an array of numbers as ``np.save`` does, which hides the error of a full disk."""
+    array = np.ascontiguousarray(array)
+    np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
+    file.write(array.tobytes())
 
 
 def smallest(x: Tensor) -> Tensor:

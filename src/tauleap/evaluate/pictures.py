@@ -104,7 +104,7 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
 def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     ours = (folder / "request.json").is_file()
-    if ours and (folder / ".parts").is_dir():
+    if ours and any((folder / ".parts").glob("*.npy")):
         raise ValueError(f"{name}: the samples in {folder} are not all there: write the command that draws them again")
     found = [path for path in files if path.suffix.lower() in _SUFFIXES and not (ours and _SHEET.fullmatch(path.name))]
     arrays = [path for path in files if path.suffix == ".npy"]

@@ -115,8 +115,10 @@ def save_gif(
         raise ValueError("figures must hold at least one figure, got none")
     durations = [round(1000 * frame)] * len(frames)
     durations[0] = durations[-1] = round(1000 * ends)
+    film = io.BytesIO()  # Pillow hides the error of a full disk when it writes into a file
+    frames[0].save(film, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
     with _files.replacing(path) as file:
-        frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
+        file.write(film.getbuffer())
     return Path(path)
 
 

@@ -15,19 +15,19 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tauleap import _files
+from tauleap import _files, _owned
 from tauleap._version import __version__
 from tauleap.data.form import form_from
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.builtin import builtin_models, locate
+from tauleap.pretrained.checkpoints import REPORT, latest_checkpoint
 from tauleap.pretrained.config import build, describe
 from tauleap.pretrained.model import Model
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
-REPORT = "report.json"
 
 
 def configuration(model: Model) -> dict[str, Any]:
@@ -69,17 +69,15 @@ def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False)
         config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
     files = as_files(config, weights)
     if folder.is_dir() and any(folder.iterdir()):
-        if not (folder / CONFIG).is_file():
+        if not _is_model(folder / CONFIG):
             raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
         # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
         for name, content in files.items():
             with _files.replacing(folder / name) as file:
                 file.write(content)
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.is_dir():
-        folder.rmdir()
-    with _files.appearing(folder) as unfinished:
+    _owned.remove_abandoned(folder)
+    with _files.staged(folder) as unfinished:
         for name, content in files.items():
             (unfinished / name).write_bytes(content)
     return folder
@@ -92,8 +90,8 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     averaged weights where it comes from training.
     """
     folder = run = locate(folder)
-    if not (folder / CONFIG).exists() and (folder / "latest" / CONFIG).exists():
-        folder = folder / "latest"
+    if not (folder / CONFIG).exists():
+        folder = latest_checkpoint(folder) or folder
     if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
         raise FileNotFoundError(
             f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
@@ -151,6 +149,15 @@ def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             raise ValueError(f"{folder / CONFIG} is damaged: about must be a mapping")
         out["about"] = config["about"]
     return out
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is the configuration of one of our models: other libraries have a file of this name, too."""
+    try:
+        config = json.loads(path.read_bytes()) if path.is_file() else None
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(config, dict) and {"format", "weights_sha256", "process", "denoiser"} <= config.keys()
 
 
 def _read_config(path: Path) -> dict[str, Any]:

@@ -10,20 +10,20 @@ latest -> step-00001000
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tauleap import _files
+from tauleap import _files, _owned
+from tauleap._full_disk import explaining_full_disk
+from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, MANIFEST, checkpoint_folders
 
 FORMAT = 1
-_MANIFEST = "manifest.json"
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @dataclass(frozen=True)
@@ -47,30 +47,35 @@ class Checkpoints:
         self.folder, self.keep = folder, keep
 
     def write(self, step: int, files: Mapping[str, bytes]) -> Checkpoint:
-        """Adds a checkpoint, then removes the oldest."""
+        """Adds a checkpoint, then removes the oldest; one to which the user has added a file stays."""
         path = self.folder / f"step-{step:08d}"
+        if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
+            raise FileExistsError(f"{path} is in the way of a checkpoint: move it away and give the same command again")
         with _files.appearing(path) as unfinished:
-            for name, content in {**files, _MANIFEST: _manifest(files)}.items():
+            for name, content in {**files, MANIFEST: _manifest(files)}.items():
                 (unfinished / name).write_bytes(content)
-        _files.point(self.folder / "latest", path.name)
+        _files.point(self.folder / LATEST, path.name)
         for old in self._found()[: -self.keep]:
-            _files.remove(old.folder)
+            _owned.remove_folder(old.folder, CHECKPOINT_FILES)
         return Checkpoint(step, path)
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest that is whole; damaged ones are put aside and named."""
         found = self._found()
+        latest = self.folder / LATEST
+        if os.path.lexists(latest) and not latest.is_symlink():  # we make links, and a copy may hold a folder instead
+            if not found:
+                raise ValueError(f"{self.folder} has {LATEST}, but none of its checkpoints: write a new folder (--out)")
+            aside = _owned.set_aside(latest, "copied")
+            say(f"{latest} is not a link to a checkpoint: it was put aside as {aside.name}")
         for checkpoint in reversed(found):
             trouble = _trouble(checkpoint.folder)
             if trouble is None:
                 if checkpoint is not found[-1]:
                     say(f"going on from the previous checkpoint, {checkpoint.folder}")
-                _files.point(self.folder / "latest", checkpoint.folder.name)
+                _files.point(latest, checkpoint.folder.name)
                 return checkpoint
-            aside = self.folder / f"damaged-{checkpoint.folder.name}"
-            if aside.exists():
-                _files.remove(aside)
-            checkpoint.folder.rename(aside)
+            aside = _owned.set_aside(checkpoint.folder, "damaged")
             say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {aside.name}")
         if found:
             raise ValueError(
@@ -89,22 +94,20 @@ class Checkpoints:
         found = self._found()
         return f"the last good checkpoint is {found[-1].folder}" if found else "there is no checkpoint yet"
 
-    @contextmanager
-    def explaining_full_disk(self) -> Iterator[None]:
+    def explaining_full_disk(self) -> AbstractContextManager[None]:
         """Adds to the error of a full disk what to do about it."""
-        try:
-            yield
-        except OSError as error:
-            if error.errno not in _FULL:
-                raise
-            raise OSError(
-                error.errno,
-                f"{error.strerror}, in {self.folder}; {self.last_good()}: make room and give the same command again",
-            ) from error
+        return explaining_full_disk(self.folder, lambda: f"; {self.last_good()}")
 
     def _found(self) -> list[Checkpoint]:
-        names = (path for path in self.folder.glob("step-*") if path.name[5:].isdigit())
-        return sorted((Checkpoint(int(path.name[5:]), path) for path in names), key=lambda found: found.step)
+        return [Checkpoint(step, path) for step, path in checkpoint_folders(self.folder)]
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether a folder holds a checkpoint all of whose checksums are right."""
+    try:
+        return (folder / MANIFEST).is_file() and _trouble(folder) is None
+    except ValueError:  # of another version of tauleap, but a checkpoint
+        return True
 
 
 def _manifest(files: Mapping[str, bytes]) -> bytes:
@@ -119,21 +122,24 @@ def _digest(version: Any, listed: Any) -> str:
 
 def _trouble(folder: Path) -> str | None:
     """What is wrong with a checkpoint; None where nothing is."""
+    if not (folder / MANIFEST).is_file():
+        return f"{MANIFEST} is missing"
     try:
-        manifest = json.loads((folder / _MANIFEST).read_bytes())
-        listed, version = manifest["files"], manifest["format"]
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        version, listed = manifest["format"], manifest["files"]
         if manifest["sha256"] != _digest(version, listed):
-            return f"the checksum of {_MANIFEST} differs"
-        if version != FORMAT:
-            raise ValueError(f"{folder} has format {version}, this version of tauleap reads {FORMAT}")
-        for name, wanted in listed.items():
-            data = (folder / name).read_bytes()
-            if len(data) != wanted["bytes"]:
-                return f"{name} has {len(data)} bytes instead of {wanted['bytes']}"
-            if hashlib.sha256(data).hexdigest() != wanted["sha256"]:
-                return f"the checksum of {name} differs"
-    except FileNotFoundError as error:
-        return f"{Path(error.filename).name} is missing"
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        return f"{_MANIFEST} cannot be read"
+            return f"the checksum of {MANIFEST} differs"
+        wanted = {name: (entry["bytes"], entry["sha256"]) for name, entry in listed.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return f"{MANIFEST} cannot be read"
+    if version != FORMAT:
+        raise ValueError(f"{folder} has format {version}, this version of tauleap reads {FORMAT}")
+    for name, (size, digest) in wanted.items():
+        if not (folder / name).is_file():  # a pipe would have to be waited for
+            return f"{name} is missing"
+        data = (folder / name).read_bytes()
+        if len(data) != size:
+            return f"{name} has {len(data)} bytes instead of {size}"
+        if hashlib.sha256(data).hexdigest() != digest:
+            return f"the checksum of {name} differs"
     return None

@@ -6,8 +6,8 @@ import json
 import math
 import platform
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -17,11 +17,11 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from tauleap import _files
+from tauleap._full_disk import explaining_full_disk
 from tauleap._version import __version__
 from tauleap.training.checkpoint import Checkpoint, Checkpoints
 from tauleap.training.engine import Engine
-from tauleap.training.lock import locked
+from tauleap.training.folder import run_folder
 from tauleap.training.logs import Logs
 from tauleap.training.meter import Meter, NonFiniteError
 from tauleap.training.progress import Display, Pace, Stopwatch
@@ -59,18 +59,9 @@ def train(recipe: Recipe, run: Run, *, console: Console | None = None) -> Result
     with ExitStack() as stack:
         stack.enter_context(torch.random.fork_rng(devices))
         stop = stack.enter_context(Stop())
-        on_first(fabric, lambda: stack.enter_context(_held(run.folder)))
+        stack.enter_context(explaining_full_disk(run.folder))
+        on_first(fabric, lambda: stack.enter_context(run_folder(run.folder)))
         return _Loop(fabric, recipe, run, stop, console or Console()).train()
-
-
-@contextmanager
-def _held(folder: Path) -> Iterator[None]:
-    if folder.exists() and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: write the name of a folder for checkpoints and logs")
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder):
-        _files.remove_unfinished(folder)
-        yield
 
 
 class _Loop:
@@ -98,7 +89,7 @@ class _Loop:
         self.watch = Stopwatch()
         self.pace = Pace(self.watch, self.step)
         self.display = Display(console, self.watch, self.step, self.settings.steps, quiet=quiet)
-        self.logs = None if quiet else Logs(run.folder, self.step, tensorboard=run.tensorboard)
+        self.logs = None if quiet else Logs(run.folder, self.step, tensorboard=run.tensorboard, say=self.display.say)
         weights = sum(p.numel() for p in model.reverse.parameters())
         self.display.say(
             f"{recipe.name}: {weights:,} weights, {len(data):,} rows of shape {data.shape}; step {self.step} of "

@@ -1,0 +1,133 @@
+"""Folders that are ours, and what may be removed there: names that we write, and nothing else.
+
+A folder is ours when it carries a marker, a file that is created before anything else is written there. Every other
+folder that is not empty belongs to the user, and is refused.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Container, Iterator
+from contextlib import suppress
+from pathlib import Path
+from re import Pattern
+
+from tauleap import _files
+
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.tmp")
+
+
+def check_folder(folder: Path, marker: str, what: str) -> None:
+    """Refuse a path at which we must not write.
+
+    Args:
+        folder: the path, which need not exist.
+        marker: name of the file that makes a folder ours.
+        what: the contents of such a folder, such as "a run", for the message.
+
+    Raises:
+        NotADirectoryError: the path is not a folder.
+        ValueError: the folder holds files, but not the marker.
+    """
+    if os.path.lexists(folder) and not folder.is_dir():
+        raise NotADirectoryError(f"{folder} is a file: write the name of a folder for {what} (--out)")
+    if folder.is_dir() and not (folder / marker).is_file() and any(folder.iterdir()):
+        raise ValueError(
+            f"{folder} is not empty and does not hold {what} of tauleap: write the name of a new folder (--out)"
+        )
+
+
+def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
+    """Make ``folder`` ours, if it is new, empty or ours already; the arguments are those of :func:`check_folder`.
+
+    Args:
+        folder: the path.
+        marker: name of the file that makes a folder ours.
+        content: of this file, for people.
+        what: the contents of such a folder, for the message.
+    """
+    check_folder(folder, marker, what)
+    folder.mkdir(parents=True, exist_ok=True)
+    mark_folder(folder, marker, content)
+
+
+def mark_folder(folder: Path, marker: str, content: str) -> None:
+    """Create the marker, unless it is there. The name alone counts, so that half a line of it is enough."""
+    with (folder / marker).open("a", encoding="utf-8") as file:
+        if file.tell() == 0:
+            file.write(content)
+    _files.flush_folder(folder)
+
+
+def free_name(path: Path, prefix: str) -> Path:
+    """Return ``prefix-NAME``, or ``prefix-2-NAME`` and so on where that exists.
+
+    >>> free_name(Path("/nowhere/train.csv"), "damaged").name
+    'damaged-train.csv'
+    """
+    number, found = 1, path.with_name(f"{prefix}-{path.name}")
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{prefix}-{number}-{path.name}")
+    return found
+
+
+def set_aside(path: Path, prefix: str) -> Path:
+    """Rename ``path`` to a name that is free, and return it."""
+    aside = free_name(path, prefix)
+    path.rename(aside)
+    return aside
+
+
+def remove_folder(folder: Path, names: Container[str]) -> bool:
+    """Remove a folder at once, if ``names`` contains everything in it; otherwise leave it as it is.
+
+    Returns:
+        Whether it was removed.
+    """
+    if any(path.name not in names for path in folder.iterdir()):
+        return False
+    going = next(path for path in _files.temporary_names(folder) if not os.path.lexists(path))
+    folder.rename(going)
+    shutil.rmtree(going)
+    return True
+
+
+def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
+    """Yield the unfinished files and folders whose final names match ``names`` as a whole."""
+    for path in folder.iterdir() if folder.is_dir() else ():
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is not None and names.fullmatch(match["name"]):
+            yield path
+
+
+def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
+    """Remove what a killed process has left unfinished in ``folder``, which is ours and in which no process writes."""
+    for path in list(unfinished(folder, names)):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove the temporary folders that killed processes have left of ``path``, which they wrote by ``_files.staged``.
+
+    The folder around ``path`` is not ours, so the name is not enough: a temporary folder must carry our marker, which
+    a process that is alive has locked, or be empty.
+    """
+    path = Path(os.path.realpath(path))
+    for found in list(unfinished(path.parent, re.compile(re.escape(path.name)))):
+        if found.is_symlink() or not found.is_dir():
+            continue
+        marker = found / _files.UNFINISHED
+        if not marker.is_file():
+            with suppress(OSError):  # it holds something: not ours
+                found.rmdir()
+            continue
+        with marker.open("a") as file, suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _files.remove_staged(found)

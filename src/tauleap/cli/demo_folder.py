@@ -1,0 +1,28 @@
+"""The folder of a demo, which the same command may write again."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tauleap import _owned
+
+MARKER = "tauleap-demo.json"
+_OWN = re.compile(
+    r"figure\.png|reverse\.gif|samples\.npz|metrics\.json"  # of `tauleap demo`, beside the folder model
+    r"|rolls\.png|music-[0-9]{6}\.(?:mid|wav)"  # of `tauleap demo music`
+)
+
+
+def claim_demo_folder(folder: Path) -> None:
+    """Make ``folder`` that of a demo, and remove what a killed demo has left there unfinished.
+
+    Args:
+        folder: the path: new, empty, or of a demo.
+
+    Raises:
+        NotADirectoryError: the path is a file.
+        ValueError: the folder holds something else.
+    """
+    _owned.claim_folder(folder, MARKER, '{"about": "files of `tauleap demo`; keep this file"}\n', "a demo")
+    _owned.remove_unfinished(folder, _OWN)
