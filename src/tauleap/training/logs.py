@@ -6,6 +6,7 @@ import csv
 import io
 import os
 from collections.abc import Callable, Mapping
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,12 @@ class Logs:
         for kind in LOGS:
             if columns := _forget_after(folder / f"{kind}.csv", step, say):
                 self._columns[kind] = columns
-        self._writer = _tensorboard(folder / "tensorboard", step) if tensorboard else None
+        # Made when the first row comes, after the first checkpoint: its thread does not say much about a full disk.
+        self._make_writer = partial(_tensorboard, folder / "tensorboard", step) if tensorboard else lambda: None
+
+    @cached_property
+    def _writer(self) -> Any:
+        return self._make_writer()
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
         """Adds a row of a kind in :data:`LOGS`."""
@@ -62,7 +68,7 @@ class Logs:
 
     def close(self) -> None:
         """Writes what TensorBoard still holds."""
-        if self._writer is not None:
+        if self.__dict__.get("_writer") is not None:
             self._writer.close()
 
 
@@ -100,7 +106,7 @@ def _forget_after(path: Path, step: int, say: Callable[[str], object]) -> list[s
         return None
     rows = {line: _step_of(line, len(columns)) for line in lines[1:]}
     bad = [number for number, line in enumerate(lines[1:], start=2) if rows[line] is None]
-    if bad or _cells(cut_off) is None:
+    if bad or not _comes_again(cut_off, step):
         aside = _copy_aside(path, content)
         where = f"line {bad[0]}" if bad else "the last line"
         say(f"{path} has {len(bad) or 1} rows that cannot be read ({where}): the file was kept as {aside.name}")
@@ -109,6 +115,14 @@ def _forget_after(path: Path, step: int, say: Callable[[str], object]) -> list[s
         with _files.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in [lines[0], *kept]))
     return columns
+
+
+def _comes_again(cut_off: bytes, step: int) -> bool:
+    """Whether the beginning of a row may be that of one after ``step``, as a killed process leaves it."""
+    cells = _cells(cut_off)
+    if cells is None or len(cells) < 2:
+        return cells is not None
+    return cells[0].isdecimal() and int(cells[0]) > step
 
 
 def _copy_aside(path: Path, content: bytes) -> Path:
