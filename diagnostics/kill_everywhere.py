@@ -1,6 +1,6 @@
 """Kills train, sample and complete before every file operation, runs them again, and compares the results.
 
-    python diagnostics/kill_everywhere.py [--budget 600] [--points 0] [--twice 10] [--only WORD] [--seed 0] [--write]
+    python diagnostics/kill_everywhere.py [--budget 600] [--points 0] [--twice 10] [--only CASE ...] [--write]
 
 A process forked from this one runs a command and sends SIGKILL to itself just before file operation number k, for every
 k; half a write is an operation, too. The same command then runs to its end. Everything below the folder must be as it
@@ -254,7 +254,7 @@ def examine(case: Case, work: Path, points: int, twice: int, end: float, chance:
         return Counts(case.name, 0, wrong=[f"without a kill: {life.code}, {life.printed[-2000:]}"])
     wanted, counts = contents(work), Counts(case.name, life.operations)
     number = min(points or life.operations, life.operations)
-    plan = [[at * life.operations // number] for at in range(number)]
+    plan = [[(2 * at + 1) * life.operations // (2 * number)] for at in range(number)]
     plan += [[chance.randrange(life.operations), chance.randrange(life.operations)] for _ in range(twice)]
     for lasts in plan:
         if time.monotonic() > end:
@@ -270,7 +270,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=600.0, help="seconds in all")
     parser.add_argument("--points", type=int, default=0, help="kills per case, evenly spaced; 0: every operation")
     parser.add_argument("--twice", type=int, default=10, help="runs per case that are killed twice, at random")
-    parser.add_argument("--only", default="", help="cases whose name contains this word")
+    parser.add_argument("--only", nargs="*", help="names of cases; all by default")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--write", action="store_true", help=f"put the counts into {PAGE.name}")
     options = parser.parse_args()
@@ -278,7 +278,7 @@ def main() -> None:
     chance, began, found = random.Random(options.seed), time.monotonic(), list[Counts]()
     memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # flushing to a disk takes most of the time
     with tempfile.TemporaryDirectory(prefix="kill-everywhere-", dir=memory) as scratch:
-        chosen = [case for case in cases(Path(scratch).resolve()) if options.only in case.name]
+        chosen = [case for case in cases(Path(scratch).resolve()) if case.name in (options.only or [case.name])]
         for place, case in enumerate(chosen):
             # What a case does not need is left to those after it.
             now = time.monotonic()

@@ -88,9 +88,10 @@ def test_folders_are_claimed_once_and_no_others(tmp_path: Path) -> None:
         (tmp_path / name / "notes.txt").write_text("mine")
         _owned.claim_folder(tmp_path / name, "m.json", "ours\n", "a run")
         assert contents(tmp_path / name) == {"m.json": b"ours\n", "notes.txt": b"mine"}
-    (tmp_path / "empty" / "m.json").write_bytes(b"")  # killed between creating and writing it
-    _owned.claim_folder(tmp_path / "empty", "m.json", "ours\n", "a run")
-    assert (tmp_path / "empty" / "m.json").read_bytes() == b"ours\n"
+    for half in (b"", b"ou", b"o\xff"):  # killed while it was written
+        (tmp_path / "empty" / "m.json").write_bytes(half)
+        _owned.claim_folder(tmp_path / "empty", "m.json", "ours\n", "a run")
+        assert (tmp_path / "empty" / "m.json").read_bytes() == b"ours\n"
 
 
 def test_abandoned_folders_are_known_by_their_marker(tmp_path: Path) -> None:

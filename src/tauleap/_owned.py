@@ -55,10 +55,12 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
 
 
 def mark_folder(folder: Path, marker: str, content: str) -> None:
-    """Create the marker, unless it is there. The name alone counts, so that half a line of it is enough."""
-    with (folder / marker).open("a", encoding="utf-8") as file:
-        if file.tell() == 0:
-            file.write(content)
+    """Create the marker, unless it is there. The name alone counts; half a line, left by a kill, is made whole."""
+    with (folder / marker).open("ab+") as file:
+        file.seek(0)
+        if not file.read().endswith(b"\n"):
+            file.truncate(0)
+            file.write(content.encode())
     _files.flush_folder(folder)
 
 
