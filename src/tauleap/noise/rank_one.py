@@ -72,6 +72,16 @@ def at_own_state(law: Law, x: States) -> PerSite:
     return law.expand(*x.shape, -1).gather(-1, here[..., None]).squeeze(-1)
 
 
+def mass_elsewhere(law: Law) -> Law:
+    """Return the probability of all states but each one, in the shape of ``law``.
+
+    1 - pi_x has no digits left where nearly all of the mass is in x: there the others are added up.
+    """
+    largest = law.argmax(-1, keepdim=True)
+    others = law.scatter(-1, largest, 0.0).sum(-1, keepdim=True)
+    return (1 - law).scatter_(-1, largest, others)
+
+
 def draw_from(law: Law, shape: torch.Size, generator: torch.Generator | None) -> States:
     """States of the given (batch, *shape) drawn from ``law``, (S,) or (*shape, S)."""
     table = _draw.cumulative(law.reshape(-1, law.shape[-1]))
@@ -124,7 +134,10 @@ class RankOneProcess(ForwardProcess):
         return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
 
     def _base_exit_rates(self, x: States) -> PerSite:
-        return self.speed * (1 - at_own_state(self.stationary(), x)).to(x.device)
+        return self.speed * at_own_state(self.kept("mass elsewhere", self._mass_elsewhere), x).to(x.device)
+
+    def _mass_elsewhere(self) -> Law:
+        return mass_elsewhere(self.stationary())
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         law = self.stationary()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import torch
@@ -10,13 +9,12 @@ from torch import Tensor
 
 from tauleap._shapes import States
 from tauleap.noise.kernel import along_batch
-from tauleap.noise.rank_one import at_own_state
 from tauleap.reverse.mixture import Wanted, Worked, blocks
+from tauleap.reverse.rank_one_law import ComparedLaw, sites_beyond_float32
 
 if TYPE_CHECKING:
     from tauleap.reverse.rank_one_mixture import RankOneMixture, Shares
 
-_SMALLEST_IN_FLOAT32 = 1e-30  # a law with smaller probabilities is divided by in float64
 _LARGE_BLOCKS = 2**20  # what is done for every site costs a block more than what is done for every state
 _SMALL_BLOCKS = 2**16  # what is made and dropped again should not leave the cache
 
@@ -24,21 +22,68 @@ _SMALL_BLOCKS = 2**16  # what is made and dropped again should not leave the cac
 def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted) -> Worked:
     """The divergence, or the total and the signal, of every site."""
     law, states = mixture.law, logits.shape[-1]
-    shapes = _Law(law if law.ndim == 1 else law.reshape(-1, states), logits)
-    dtype = shapes.values.dtype
+    law = law if law.ndim == 1 else law.reshape(-1, states)
     # The sites in a row, or where they have laws of their own the samples, each with its sites.
     lead = (-1,) if law.ndim == 1 else (len(logits), -1)
     rows = logits.reshape(*lead, states)
+    rare = None if logits.dtype == torch.float64 else sites_beyond_float32(mixture, x0)
+    if rare is not None and law.ndim == 1 and not bool(rare.all()):
+        columns, gradient = _compare_apart(mixture, law, rows, x0, wanted, rare)
+    else:
+        rows = rows if rare is None else rows.to(torch.float64)
+        given = _coefficients(mixture, x0, wanted, lead, rows)
+        columns, gradient = _compare(given, ComparedLaw(law, rows), rows, wanted)
+    columns = [column.to(logits.dtype).reshape(x0.shape) for column in columns]
+    total, signal = (None, None) if wanted.divergence else columns[1:]
+    return Worked(
+        columns[0], total, signal, None if gradient is None else gradient.to(logits.dtype).reshape(logits.shape)
+    )
+
+
+def _compare_apart(
+    mixture: RankOneMixture, law: Tensor, rows: Tensor, x0: States, wanted: Wanted, rare: Tensor
+) -> tuple[list[Tensor], Tensor | None]:
+    """The ``rare`` rows in float64, and the others, mostly by far the most, in the dtype of the logits."""
+    columns = [rows.new_empty(len(rows)) for _ in range(1 if wanted.divergence else 3)]
+    gradient = torch.empty_like(rows) if wanted.gradient else None
+    for dtype, chosen in ((rows.dtype, ~rare), (torch.float64, rare)):
+        places = chosen.nonzero().squeeze(-1)
+        some = rows.detach().index_select(0, places).to(dtype)
+        given = _coefficients(mixture, x0, wanted, (-1,), some).at(places)
+        found, slopes = _compare(given, ComparedLaw(law, some), some, wanted)
+        for column, values in zip(columns, found, strict=True):
+            column[places] = values.to(column.dtype)
+        if gradient is not None and slopes is not None:
+            gradient[places] = slopes.to(gradient.dtype)
+    return columns, gradient
+
+
+def _compare(
+    whole: _Coefficients, law: ComparedLaw, rows: Tensor, wanted: Wanted
+) -> tuple[list[Tensor], Tensor | None]:
+    """Numbers for every site of ``rows``, and the gradient, in their dtype."""
+    gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if wanted.gradient else None
+    found: list[tuple[Tensor, ...]] = []
+    for part in blocks(rows, _LARGE_BLOCKS):
+        place = torch.empty_like(rows[part]) if gradient is None else gradient[part]
+        found.append(_Sites(whole.at(part), law, rows[part], place).work(wanted))
+    return [torch.cat(pieces) for pieces in zip(*found, strict=True)], gradient
+
+
+def _coefficients(
+    mixture: RankOneMixture, x0: States, wanted: Wanted, lead: tuple[int, ...], like: Tensor
+) -> _Coefficients:
+    """Those of all sites, in the shape ``lead`` and the dtype of ``like``."""
 
     def spread_out(value: Tensor) -> Tensor:
         """One number a site. Cast first, moved second: the device may have no float64."""
-        value = value.to(dtype) if value.is_floating_point() else value
-        return value.to(logits.device).expand(x0.shape).reshape(lead)
+        value = value.to(like.dtype) if value.is_floating_point() else value
+        return value.to(like.device).expand(x0.shape).reshape(lead)
 
     def shares(both: Shares) -> Shares:
         return both._replace(own=spread_out(both.own), others=spread_out(both.others))
 
-    whole = _Coefficients(
+    return _Coefficients(
         spread_out(mixture.x),
         spread_out(x0),
         spread_out(mixture.on_probs),
@@ -47,17 +92,6 @@ def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted)
         spread_out(mixture.fixed) if mixture.any_fixed else None,
         None if wanted.weight is None else spread_out(along_batch(wanted.weight, x0.ndim)),
     )
-    gradient = torch.empty(rows.shape, dtype=logits.dtype, device=logits.device) if wanted.gradient else None
-    found: list[tuple[Tensor, ...]] = []
-    for part in blocks(rows, _LARGE_BLOCKS):
-        into = torch.empty(rows[part].shape, dtype=dtype, device=logits.device) if gradient is None else gradient[part]
-        place = into if into.dtype == dtype else into.to(dtype)
-        found.append(_Sites(whole.at(part), shapes, rows[part].to(dtype), place).work(wanted))
-        if place is not into:
-            into.copy_(place)
-    columns = [torch.cat(pieces).to(logits.dtype).reshape(x0.shape) for pieces in zip(*found, strict=True)]
-    total, signal = (None, None) if wanted.divergence else columns[1:]
-    return Worked(columns[0], total, signal, None if gradient is None else gradient.reshape(logits.shape))
 
 
 class _Coefficients(NamedTuple):
@@ -71,7 +105,7 @@ class _Coefficients(NamedTuple):
     fixed: Tensor | None
     weight: Tensor | None
 
-    def at(self, part: slice) -> _Coefficients:
+    def at(self, part: slice | Tensor) -> _Coefficients:
         def some(value: Tensor | None) -> Tensor | None:
             return None if value is None else value[part]
 
@@ -80,43 +114,11 @@ class _Coefficients(NamedTuple):
         return _Coefficients(self.x[part], self.x0[part], self.f[part], k, e, some(self.fixed), some(self.weight))
 
 
-class _Law:
-    """pi, (S,) or (sites, S), and what is to be known of its shape."""
-
-    def __init__(self, law: Tensor, logits: Tensor) -> None:
-        smallest, largest = torch.aminmax(law)
-        self.even = law.ndim == 1 and bool(smallest == largest)
-        self.some_empty = float(smallest) == 0
-        self.spread = self.even or bool((law.amax(-1) < 1).any())
-        """False where pi has all its mass in one state."""
-        least = law[law > 0].min() if self.some_empty else smallest
-        dtype = logits.dtype if float(least) >= _SMALLEST_IN_FLOAT32 else torch.float64
-        self.exact, self.values = law, law.to(dtype).to(logits.device)
-
-    @cached_property
-    def inverse(self) -> Tensor:
-        return torch.where(self.exact > 0, 1 / self.exact, 0.0).to(self.values.dtype).to(self.values.device)
-
-    @cached_property
-    def negentropy(self) -> Tensor:
-        return torch.xlogy(self.exact, self.exact).sum(-1).to(self.values.dtype).to(self.values.device)
-
-    def at(self, x: Tensor) -> Tensor:
-        """pi_x; one number where it is the same for all."""
-        return self.values[0] if self.even else at_own_state(self.exact, x).to(self.values.dtype).to(x.device)
-
-    def mean(self, values: Tensor) -> Tensor:
-        """sum_v pi_v values_v."""
-        if self.even:
-            return values.sum(-1) * self.values[0]
-        return values @ self.values if self.values.ndim == 1 else (values * self.values).sum(-1)
-
-
 class _Sites:
     """Some sites. What is true, c, has ``c_law`` pi_v at v other than x and x0, ``c_true`` at x0 where that is not x,
     and ``c_own`` at x. The probabilities are kept in ``place``, where the gradient will be in the end."""
 
-    def __init__(self, given: _Coefficients, law: _Law, logits: Tensor, place: Tensor) -> None:
+    def __init__(self, given: _Coefficients, law: ComparedLaw, logits: Tensor, place: Tensor) -> None:
         self.law, self.given, self.f, self.k, self.e = law, given, given.f, given.k, given.e
         places = torch.arange(given.x.numel(), device=given.x.device).reshape(given.x.shape) * logits.shape[-1]
         self.at_x, self.at_x0 = places + given.x, places + given.x0
@@ -125,9 +127,8 @@ class _Sites:
             self.differs &= ~given.fixed
         self._read(logits, place)
         elsewhere = self.differs.to(logits.dtype)  # 1 where x is not x0
-        self.law_x, self.law_0 = law.at(given.x), law.at(given.x0)
-        self.true_law, self.true = self.law_0 * elsewhere, self.true * elsewhere
-        self.rest = (1 - self.law_x - self.true_law).clamp_(min=0.0)  # the law away from x and x0
+        self.law_x, self.law_0, self.true_law, self.away, self.rest = law.around(given.x, given.x0, self.differs)
+        self.true = self.true * elsewhere
         self.on_law = self.k.own * self.own + self.k.others * self.others
         self.c_law = torch.where(self.differs, self.k.others, self.k.own)
         self.c_true = self.f * elsewhere + self.k.others * self.true_law
@@ -138,11 +139,12 @@ class _Sites:
         self.true_excess = self.f * (self.true - elsewhere) + self.law_excess * self.true_law
         # h at x0 and at x in log space: p may have underflowed there, and there need be nothing else in the sum.
         self.log_f_true = self.f.log() + self.log_true
-        self.log_h_true = torch.logaddexp(self.log_f_true, (self.on_law * self.law_0).log())
+        self.log_law_0 = self.law_0.log()
+        self.log_h_true = torch.logaddexp(self.log_f_true, self.on_law.log() + self.log_law_0)
         if self.e is not None:
             self.c_own = torch.where(self.differs, self.e.others, self.e.own)
             self.log_e_own = self.e.own.log() + self.log_own
-            self.log_h_own = torch.logaddexp(self.log_e_own, (self.e.others * self.others).log())
+            self.log_h_own = torch.logaddexp(self.log_e_own, self.e.others.log() + self.others.log())
 
     def _read(self, logits: Tensor, place: Tensor) -> None:
         """Everything that needs the logits: p of all states but x, and what each site must know of them."""
@@ -204,15 +206,14 @@ class _Sites:
             out = out + _times_log(self.c_own, self.log_h_own)
         if ratio is None:
             return out
-        log_law = self.law.negentropy - torch.xlogy(self.law_x, self.law_x)
-        log_law = log_law - torch.xlogy(self.true_law, self.true_law)
+        log_law = self.law.logs_elsewhere(self.given.x, self.given.x0, self.differs)
         logs = torch.cat([self.law.mean(ratio[part].log()) for part in blocks(ratio, _SMALL_BLOCKS)])
         logs = logs + torch.xlogy(self.rest, self.c_law) + log_law
         return out + _times_log(self.c_law, logs)
 
     def _total(self) -> Tensor:
         """sum_v h_v."""
-        out = self.f * self.others + self.on_law * (1 - self.law_x)
+        out = self.f * self.others + self.on_law * self.away
         return out if self.e is None else out + self.e.own * self.own + self.e.others * self.others
 
     def _known_total(self) -> Tensor:
@@ -232,12 +233,12 @@ class _Sites:
         """
         kept = 1.0 if total else 0.0
         # What k multiplies: the law's mass away from x, less what is true of it.
-        by_law = kept * (1 - self.law_x)
+        by_law = kept * self.away
         if ratio is not None:
             inverse = self._elsewhere(ratio, torch.inf).reciprocal_()
             by_law = by_law - weight * self.law.mean(inverse)
             ratio = inverse
-        c_true, law_over_true = weight * self.c_true, self.law_0.log() - self.log_h_true
+        c_true, law_over_true = weight * self.c_true, self.log_law_0 - self.log_h_true
         others, own = (
             k * by_law - _times_exp(c_true, k.log() + law_over_true) - centre for k in (self.k.others, self.k.own)
         )

@@ -21,7 +21,7 @@ from tauleap._precision import full_precision
 from tauleap._shapes import Law, PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise.kernel import along_batch
-from tauleap.noise.rank_one import at_own_state
+from tauleap.noise.rank_one import at_own_state, mass_elsewhere
 from tauleap.reverse.departures import Departures
 
 _ROWS_AT_ONCE = 2**19  # entries: nothing but softmax is made of them
@@ -101,13 +101,15 @@ class RankOneDepartures(Departures):
     @property
     def _away(self) -> tuple[PerSite, PerSite]:
         """What leads away in all if x0 were another state than x, and if it were x."""
+        mass = mass_elsewhere(self.law)
         if self.law.ndim == 1 and not any(value.ndim for value in self.values):
             f, k_own, k_others = self.coefficients(self.law, *self.values)
             x = self.x.to(self.law.device)  # the same for all sites in one state
-            return (f + k_others * (1 - self.law))[x], (k_own * (1 - self.law))[x]
+            return (f + k_others * mass)[x], (k_own * mass)[x]
         law_x = at_own_state(self.law, self.x)
         f, k_own, k_others = self.coefficients(law_x, *(along_batch(value, self.x.ndim) for value in self.values))
-        return f + k_others * (1 - law_x), k_own * (1 - law_x)
+        mass = at_own_state(mass, self.x)
+        return f + k_others * mass, k_own * mass
 
 
 def of_rates(law_x: Tensor, beta: Tensor, stayed: Tensor, moved: Tensor) -> Coefficients:

@@ -1,0 +1,117 @@
+"""The law pi as a comparison needs it: its mass around x and x0, and whether float32 has numbers for what follows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+from torch import Tensor
+
+from tauleap._shapes import States
+from tauleap.noise.rank_one import at_own_state, mass_elsewhere
+
+if TYPE_CHECKING:
+    from tauleap.reverse.rank_one_mixture import RankOneMixture
+
+_DOMINANT = 0.9  # with more mass in one state, float32 leaves fewer than six digits of the mass of the others
+_SMALLEST_LAW = 1e-36  # from here on float32 has normal numbers for a probability and for its inverse
+_SMALLEST_FACTOR = 1e-30  # a factor of the law below it, times a probability, is too small for float32
+_LARGEST_RATIO = 1e36  # of h / c: float32 ends at 3e38, and sums of such ratios are weighted by the law
+
+
+class Masses(NamedTuple):
+    """Of the law pi, a number for each site or one for all."""
+
+    at_x: Tensor
+    at_x0: Tensor
+    true: Tensor
+    """At x0 where that is not x, else 0."""
+    away: Tensor
+    """Of all states but x."""
+    rest: Tensor
+    """Of all states but x and x0."""
+
+
+class ComparedLaw:
+    """pi, (S,) or (sites, S), and what is to be known of its shape; in the dtype of ``like``."""
+
+    def __init__(self, law: Tensor, like: Tensor) -> None:
+        smallest, largest = torch.aminmax(law)
+        self.even = law.ndim == 1 and bool(smallest == largest)
+        self.some_empty = float(smallest) == 0
+        self.spread = self.even or bool((law.amax(-1) < 1).any())
+        """False where pi has all its mass in one state."""
+        self.dominated = float(largest) > _DOMINANT
+        self.exact, self.values = law, law.to(like.dtype).to(like.device)
+
+    @cached_property
+    def inverse(self) -> Tensor:
+        return torch.where(self.exact > 0, 1 / self.exact, 0.0).to(self.values.dtype).to(self.values.device)
+
+    def around(self, x: Tensor, x0: Tensor, differs: Tensor) -> Masses:
+        """The masses at x and at x0, and those of all other states; one number where it is the same for all."""
+        if not self.dominated:
+            law_x, law_0 = (self.values[0],) * 2 if self.even else (self._cast(self._exactly_at(at)) for at in (x, x0))
+            true_law = law_0 * differs
+            return Masses(law_x, law_0, true_law, 1 - law_x, (1 - law_x - true_law).clamp_(min=0.0))
+        law_x, law_0 = self._exactly_at(x), self._exactly_at(x0)
+        away_x, away_0 = (at_own_state(self._elsewhere, at) for at in (x, x0))
+        differs = differs.to(law_x.device)
+        rest = torch.where(law_x > law_0, away_x - law_0, away_0 - law_x).clamp_(min=0.0)
+        masses = law_x, law_0, law_0 * differs, away_x, torch.where(differs, rest, away_x)
+        return Masses(*(self._cast(mass) for mass in masses))
+
+    def logs_elsewhere(self, x: Tensor, x0: Tensor, differs: Tensor) -> Tensor:
+        """sum_v pi_v log pi_v over the states other than x, and other than x0 where it ``differs``."""
+        if self.even:
+            return self._cast(torch.xlogy(self.exact[0], self.exact[0])) * (self.exact.shape[-1] - 1 - differs.long())
+        law_x, law_0 = self._exactly_at(x), self._exactly_at(x0) * differs.to(self.exact.device)
+        logs = torch.xlogy(self.exact, self.exact).sum(-1)
+        return self._cast(logs - torch.xlogy(law_x, law_x) - torch.xlogy(law_0, law_0))
+
+    @cached_property
+    def _elsewhere(self) -> Tensor:
+        return mass_elsewhere(self.exact)
+
+    def _exactly_at(self, x: Tensor) -> Tensor:
+        return at_own_state(self.exact, x)
+
+    def _cast(self, value: Tensor) -> Tensor:
+        """Cast first, moved second: the device may have no float64."""
+        return value.to(self.values.dtype).to(self.values.device)
+
+    def mean(self, values: Tensor) -> Tensor:
+        """sum_v pi_v values_v."""
+        if self.even:
+            return values.sum(-1) * self.values[0]
+        return values @ self.values if self.values.ndim == 1 else (values * self.values).sum(-1)
+
+
+def sites_beyond_float32(mixture: RankOneMixture, x0: States) -> Tensor | None:
+    """Return at which sites, (sites,), the comparison with x0 needs float64; None if at none.
+
+    With c the true rates, ``h / c`` is at most ``max(f / min pi, k) / c_law`` (see ``_Sites``). It is beyond float32
+    where x is rare and x0 is x, as c is then nearly 0, or where other states are very rare.
+    """
+    law, f, (own, others) = mixture.law, mixture.on_probs, mixture.on_law
+    if not x0.numel():
+        return None
+    smallest = _smallest_positive(law)
+    if smallest < _SMALLEST_LAW:
+        return torch.ones(x0.numel(), dtype=torch.bool, device=x0.device)
+    # All sites at once first, which nearly always settles it.
+    largest = torch.maximum(f.max() / smallest, others.max())
+    least = min(_smallest_positive(own), _smallest_positive(others))
+    if least >= _SMALLEST_FACTOR and float(largest) <= _LARGEST_RATIO * least:
+        return None
+    differs = ((x0 != mixture.x) & ~mixture.fixed).to(own.device)
+    c_law = torch.where(differs, others, own)
+    beyond = (torch.maximum(f / smallest, others) > _LARGEST_RATIO * c_law) & (c_law > 0)
+    beyond = beyond | ((own > 0) & (own < _SMALLEST_FACTOR))
+    return beyond.expand(x0.shape).reshape(-1).to(x0.device) if bool(beyond.any()) else None
+
+
+def _smallest_positive(values: Tensor) -> float:
+    smallest = float(values.min())
+    return smallest if smallest > 0 else float(torch.where(values > 0, values, torch.inf).min())
