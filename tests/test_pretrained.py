@@ -14,6 +14,7 @@ import tauleap as tl
 from tauleap import denoise, network, noise, pretrained
 from tauleap.pretrained import Model, allow, load, load_from_hub, push_to_hub
 from tauleap.pretrained.config import build, describe
+from tauleap.pretrained.storage import with_checksum
 
 CYCLE = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [1.0, 0.0, -1.0]])
 
@@ -124,7 +125,7 @@ def test_compact_files_are_of_float32_only(tmp_path: Path) -> None:
 def test_a_dtype_that_no_file_has_is_refused(tmp_path: Path) -> None:
     folder = mlp_model(PROCESSES[0]).save(tmp_path / "model", compact=True)
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | {"dtype": "complex64"}))
+    (folder / "config.json").write_text(json.dumps(with_checksum(config | {"dtype": "complex64"})))
     with pytest.raises(ValueError, match="must give the dtype \"float32\", or none, got 'complex64'"):
         load(folder)
 
@@ -165,8 +166,9 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
 
 
 def edit(folder: Path, **changes) -> None:
+    """Change the configuration and its checksum, as somebody would who means harm."""
     config = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps(config | changes))
+    (folder / "config.json").write_text(json.dumps(with_checksum(config | changes)))
 
 
 @pytest.mark.parametrize(

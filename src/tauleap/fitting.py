@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from tauleap import _check, _files
 from tauleap._full_disk import explaining_full_disk
+from tauleap._printable import printable
 from tauleap.choose import Choice, choose, column_marginals
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
@@ -110,7 +111,7 @@ def fit(
     choice = _chosen(rows, process, network, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes)
     console = Console(quiet=not progress)
     for line in (*report, *choice.reasons):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
     recipe = _recipe(rows, held_out, choice, objective or CompleteElbo(), masking, form, kind, seed)
     steps = None if steps is None else _check.integer("steps", steps, least=1)
     end = began + seconds - _for_measuring(seconds)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from typing import Protocol
 
+from tauleap._printable import printable
 from tauleap._version import __version__
 from tauleap.cli.complete import Complete
 from tauleap.cli.demo import Demo
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, TypeError, OSError) as error:
         if os.environ.get("TAULEAP_TRACEBACK") == "1":
             raise
-        message = " ".join(str(error).split()) or type(error).__name__
+        message = printable(" ".join(str(error).split())) or type(error).__name__
         print(f"tauleap: error: {message}", file=sys.stderr)
         return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
     except (MemoryError, RuntimeError) as error:

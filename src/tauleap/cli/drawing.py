@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from tauleap import _files, _owned
+from tauleap import _files, _owned, _read
 from tauleap.cli.labels import dealt
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
@@ -276,7 +276,7 @@ def _done(out: Path) -> list[Path]:
 def _asked(out: Path) -> tuple[dict[str, object] | None, list[str]]:
     """What was asked for in this folder, and the names of the files that were made when all parts were."""
     try:
-        found = json.loads((out / REQUEST).read_bytes())
+        found = _read.document(out / REQUEST, inside=out)
         return dict(found["request"]), [str(name) for name in found["files"]]
     except (OSError, ValueError, TypeError, KeyError):
         return None, []

@@ -75,7 +75,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"process:  {facts['process']}, {facts['schedule']}",
         f"network:  {facts['network']} in {facts['denoiser']}, {facts['weights']:,} weights, {facts['bytes']:,} bytes",
     ]
-    if facts["step"] is not None:
+    if isinstance(facts["step"], int):
         lines.append(f"trained:  {facts['step']:,} steps")
     for name, key in (("bits/dim", "bits_per_dim"), ("alone", "independent_bits_per_dim")):
         found = facts[key]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 import os
 import shlex
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from tauleap import _read
 from tauleap.cli.runs import at_least, seeded, tell
 
 if TYPE_CHECKING:
@@ -213,7 +213,8 @@ def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, i
 
     for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
-            decay = json.loads((checkpoint / "recipe.json").read_bytes())["recipe"]["settings"]["decay"]
+            recorded = _read.document(checkpoint / "recipe.json", inside=checkpoint)
+            decay = recorded["recipe"]["settings"]["decay"]
         except (OSError, ValueError, TypeError, KeyError):
             continue  # damaged: training looks at it more closely
         if isinstance(decay, int):

@@ -78,7 +78,16 @@ class Form(ABC):
         """``x`` as rows of states on the CPU, or an error that says what is wanted."""
         if tuple(x.shape[1:]) != self.shape:
             raise ValueError(f"x must have shape (n, *{self.shape}), got {tuple(x.shape)}")
-        return x.detach().cpu().long()
+        states = x.detach().cpu().long()
+        most = self.num_states if self.sizes is None else self.sizes
+        beyond = ((states < 0) | (states >= most)).nonzero()
+        if len(beyond):
+            row, *site = beyond[0].tolist()
+            raise ValueError(
+                f"row {row} has the state {int(states[row, *site])} at site {tuple(site)}, which a {self.kind} of "
+                f"{self.num_states} states does not have: was the model trained on other data?"
+            )
+        return states
 
 
 class RowFiles(Form):

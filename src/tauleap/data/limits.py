@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tauleap import _read
+
 FILE_BYTES = 2**30
 """Of one file, and of what an archive unpacks to."""
 VALUES = 2**30
@@ -18,7 +20,7 @@ CATEGORIES = 1000
 def contents(path: Path, most: int | None = None) -> bytes:
     """The bytes of a file that is not too large."""
     size(path, most)
-    return path.read_bytes()
+    return _read.content(path, most=FILE_BYTES if most is None else most)
 
 
 def size(path: Path, most: int | None = None) -> int:

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _files
+from tauleap._printable import printable
 from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
@@ -87,7 +88,7 @@ class MusicForm(RowFiles):
         data, told = self.read_and_tell(path)
         for line in told:
             if line.startswith(_LEFT_OUT):
-                warnings.warn(f"{path.name}: {line}", stacklevel=2)
+                warnings.warn(printable(f"{path.name}: {line}"), stacklevel=2)
         return data
 
     def read_and_tell(self, path: Path) -> tuple[Dataset, list[str]]:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tauleap._printable import one_line, printable
 from tauleap.data import images, music
 from tauleap.data.array_file import open_array
 from tauleap.data.folder import files_in
@@ -48,7 +49,24 @@ def open_data(
 
     Every error about the data is a ValueError that names the file, the place, and what to do.
     """
-    path = Path(path)
+    try:
+        return _open(Path(path), length, coding, drop, array, ordinal, size)
+    except ValueError as error:
+        # The message may quote names and bytes of a file that somebody sent.
+        if printable(str(error)) == str(error):
+            raise
+        raise ValueError(one_line(str(error))) from error
+
+
+def _open(
+    path: Path,
+    length: int | None,
+    coding: str,
+    drop: Sequence[str] | str,
+    array: str | None,
+    ordinal: bool | None,
+    size: int | None,
+) -> Opened:
     drop = (drop,) if isinstance(drop, str) else tuple(drop)
     given: dict[str, Any] = {
         "length": length,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
+from tauleap import _read
+from tauleap._manifest import MANIFEST
+
 LATEST = "latest"
-MANIFEST = "manifest.json"
 REPORT = "report.json"
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "recipe.json", "state.pt", MANIFEST)
 """Everything that training writes into the folder of a checkpoint."""
@@ -52,9 +53,9 @@ def latest_checkpoint(run: Path) -> Path | None:
 def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
     """The checkpoint that the report names, if the report was written after the newest checkpoint."""
     try:
-        report = json.loads((run / REPORT).read_bytes())
+        report = _read.document(run / REPORT, inside=run)
         named, last = report["checkpoint"], report["about"]["steps_trained"]
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (OSError, ValueError, TypeError, KeyError):
         return None
     chosen = [path for _, path in folders if path.name == named]
     return chosen[0] if chosen and folders[-1][0] == last else None
@@ -62,6 +63,6 @@ def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
 
 def _manifest(folder: Path) -> bytes | None:
     try:
-        return (folder / MANIFEST).read_bytes()
-    except OSError:
+        return _read.content(folder / MANIFEST, inside=folder, most=_read.JSON_BYTES)
+    except (OSError, ValueError):
         return None

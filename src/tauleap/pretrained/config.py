@@ -108,11 +108,12 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Any:
     if not isinstance(description, dict):
         return description
     if set(description) == {"tensor"}:
-        if description["tensor"] not in tensors:
-            raise ValueError(f"the weights have no tensor {description['tensor']!r}, which the configuration names")
-        return tensors[description["tensor"]]
+        place = description["tensor"]
+        if not isinstance(place, str) or place not in tensors:
+            raise ValueError(f"the weights have no tensor {place!r}, which the configuration names")
+        return tensors[place]
     name = description.get("class")
-    if name not in _ALLOWED:
+    if not isinstance(name, str) or name not in _ALLOWED:
         raise ValueError(
             f"the configuration names the class {name!r}, which is not allowed: it must be one of "
             f"{', '.join(_ALLOWED)}; for a class of your own write tauleap.pretrained.allow(...) before loading"
@@ -122,3 +123,11 @@ def build(description: Any, tensors: Mapping[str, Tensor]) -> Any:
         return _ALLOWED[name](**arguments)
     except TypeError as error:
         raise ValueError(f"the configuration of {name} does not fit its constructor: {error}") from error
+
+
+def is_ours(description: Any) -> bool:
+    """Whether every class that a description names is one of tauleap's own."""
+    inner = description.values() if isinstance(description, dict) else description
+    if isinstance(description, dict) and "class" in description and description["class"] not in _OURS:
+        return False
+    return not isinstance(description, dict | list) or all(map(is_ours, inner))

@@ -10,12 +10,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import safetensors.torch
 import torch
 from torch import Tensor
 
-from tauleap import _files, _owned
+from tauleap import _files, _owned, _read
+from tauleap._manifest import MANIFEST, Manifest
 from tauleap._version import __version__
 from tauleap.data.form import form_from
 from tauleap.data.memory import Kind
@@ -25,9 +25,15 @@ from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.checkpoints import REPORT, latest_checkpoint
 from tauleap.pretrained.config import build, describe
 from tauleap.pretrained.model import Model
+from tauleap.pretrained.outline import check_denoiser, check_process
+from tauleap.pretrained.weights import read_header, read_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_CHECKSUM, _REPORT_CHECKSUM = "config_sha256", "sha256"
+_REQUIRED = {"weights_sha256", "process", "denoiser", "shape"}
+_FIELDS = _REQUIRED | {"format", "tauleap", _CHECKSUM, "form", "kind", "about", "dtype"}
+_REMEDY = "get another copy of the model, or train it again"
 
 
 def configuration(model: Model) -> dict[str, Any]:
@@ -52,10 +58,50 @@ def _meaning(model: Model) -> dict[str, Any]:
 
 
 def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, bytes]:
-    """Names and contents of the model's files; the configuration holds the checksum of the weights."""
+    """Names and contents of the model's files; the configuration holds the checksums of the weights and of itself."""
     content = safetensors.torch.save(_separate(weights), metadata={"format": "pt"})
     head = {"format": FORMAT, "tauleap": __version__, "weights_sha256": hashlib.sha256(content).hexdigest()}
-    return {WEIGHTS: content, CONFIG: json.dumps(head | dict(config), indent=2, allow_nan=False).encode() + b"\n"}
+    return {WEIGHTS: content, CONFIG: _config_bytes(head | dict(config))}
+
+
+def with_checksum(config: Mapping[str, Any], field: str = _CHECKSUM) -> dict[str, Any]:
+    """Return the configuration with the SHA-256 of its own content, so that no changed character goes unnoticed.
+
+    Args:
+        config: What JSON can hold; a checksum that it has already is replaced.
+        field: The name of the checksum. Default: that of ``config.json``.
+
+    >>> with_checksum({"format": 1})["config_sha256"][:8]
+    '3f0a9925'
+    """
+    plain = {name: value for name, value in config.items() if name != field}
+    # Sorted and without spaces, so that the checksum is of what the file says and not of how it is laid out.
+    canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    head = {name: plain[name] for name in ("format", "tauleap", "weights_sha256") if name in plain}
+    return head | {field: digest} | plain
+
+
+def rewrite_config(folder: str | os.PathLike[str]) -> None:
+    """Write the configuration of a model folder again, with its checksum, after the model was loaded once.
+
+    For models that were saved before configurations had a checksum.
+    """
+    load(folder)
+    path = Path(folder) / CONFIG
+    config = _read.document(path, inside=Path(folder))
+    with _files.replacing(path) as file:
+        file.write(_config_bytes(config))
+
+
+def _config_bytes(config: Mapping[str, Any]) -> bytes:
+    content = json.dumps(with_checksum(config), indent=2, allow_nan=False).encode() + b"\n"
+    if len(content) > _read.JSON_BYTES:
+        raise ValueError(
+            f"{CONFIG} would have {len(content):,} bytes, at most {_read.JSON_BYTES:,} can be loaded again: leave out "
+            "columns or categories"
+        )
+    return content
 
 
 def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
@@ -71,6 +117,8 @@ def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False)
     if folder.is_dir() and any(folder.iterdir()):
         if not _is_model(folder / CONFIG):
             raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
+        if (folder / MANIFEST).exists():
+            raise ValueError(f"{folder} is a checkpoint of a run, which is not written again: write a new folder")
         # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
         for name, content in files.items():
             with _files.replacing(folder / name) as file:
@@ -97,10 +145,18 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
             f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
             f"{', '.join(builtin_models())}"
         )
-    config, content = _read_config(folder / CONFIG), (folder / WEIGHTS).read_bytes()
-    if hashlib.sha256(content).hexdigest() != config["weights_sha256"]:
-        raise ValueError(f"{folder / WEIGHTS} is damaged, or of another model than {CONFIG}: its checksum differs")
-    weights = safetensors.torch.load(content)
+    with _read.explaining(folder, _REMEDY):
+        model = _load(folder, run)
+    return model.to(device)
+
+
+def _load(folder: Path, run: Path) -> Model:
+    """Load the model in ``folder``, whose files may be links to others in ``run``."""
+    config = _read_config(folder, run)
+    declared = read_header(folder / WEIGHTS, inside=run)
+    check_process(config["process"])
+    check_denoiser(config["denoiser"], declared)
+    weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)
     if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
         raise ValueError(f"{folder / CONFIG} must describe a process and a denoiser, got {process!r} and {denoiser!r}")
@@ -112,24 +168,26 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
     except RuntimeError as error:
         raise ValueError(f"the weights in {folder} do not fit its configuration: {error}") from error
     model.reverse.eval()
-    return model.to(device)
+    return model
 
 
 def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
     """Keeps what is known of a checkpoint's model beside it: the checkpoint itself is never touched again."""
-    content = json.dumps({"checkpoint": checkpoint.name, "about": about}, indent=2, allow_nan=False)
+    report = with_checksum({"checkpoint": checkpoint.name, "about": about}, _REPORT_CHECKSUM)
+    content = json.dumps(report, indent=2, allow_nan=False)
     with _files.replacing(run / REPORT) as file:
         file.write(content.encode() + b"\n")
 
 
 def _report_of(run: Path, checkpoint: Path) -> dict[str, Any]:
-    """What :func:`write_report` kept, if it is about this checkpoint."""
+    """What :func:`write_report` kept, if it is about this checkpoint and not damaged."""
     beside = run if (run / REPORT).is_file() else run.parent
     try:
-        kept = json.loads((beside / REPORT).read_bytes())
+        kept = _read.document(beside / REPORT, inside=beside)
     except (OSError, ValueError):
         return {}
     fits = isinstance(kept, dict) and kept.get("checkpoint") == checkpoint.resolve().name
+    fits = fits and _is_whole(kept, _REPORT_CHECKSUM)
     about = kept.get("about") if fits else None
     return about if isinstance(about, dict) else {}
 
@@ -154,27 +212,42 @@ def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _is_model(path: Path) -> bool:
     """Whether a file is the configuration of one of our models: other libraries have a file of this name, too."""
     try:
-        config = json.loads(path.read_bytes()) if path.is_file() else None
-    except (ValueError, RecursionError):
+        config = _read.document(path, inside=path.parent)
+    except (OSError, ValueError):
         return False
     return isinstance(config, dict) and {"format", "weights_sha256", "process", "denoiser"} <= config.keys()
 
 
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path} is damaged: it is not JSON ({error})") from error
+def _read_config(folder: Path, run: Path) -> dict[str, Any]:
+    path = folder / CONFIG
+    if (folder / MANIFEST).exists():
+        # A checkpoint: its configuration and its weights must be those that were written.
+        manifest = Manifest(folder, run)
+        config = _read.parse(manifest.read(CONFIG), str(path))
+        listed = manifest.files.get(WEIGHTS, {}).get("sha256")
+    else:
+        config, listed = _read.document(path, inside=run), None
     if not isinstance(config, dict) or "format" not in config:
         raise ValueError(f"{path} is not the configuration of a tauleap model: it has no format")
     if config["format"] != FORMAT:
         raise ValueError(
             f"{path} has format {config['format']}, this version of tauleap ({__version__}) reads {FORMAT}"
         )
-    missing = {"weights_sha256", "process", "denoiser", "shape"} - config.keys()
+    missing, unknown = _REQUIRED - config.keys(), config.keys() - _FIELDS
     if missing:
         raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
+    if unknown:
+        raise ValueError(f"{path} is damaged: it has a field {min(unknown)!r}, which is not known")
+    if not _is_whole(config):
+        raise ValueError(f"{path} is damaged: its checksum differs: {_REMEDY}")
+    if listed not in (None, config["weights_sha256"]):
+        raise ValueError(f"{folder / WEIGHTS} has another checksum in {MANIFEST} than in {CONFIG}: {_REMEDY}")
     return config
+
+
+def _is_whole(config: dict[str, Any], field: str = _CHECKSUM) -> bool:
+    """Whether a configuration has the checksum that it should have; one saved before there was any has none."""
+    return field not in config or config[field] == with_checksum(config, field)[field]
 
 
 def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype | None:

@@ -10,20 +10,16 @@ latest -> step-00001000
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from tauleap import _files, _owned
+from tauleap import _files, _manifest, _owned, _read
 from tauleap._full_disk import explaining_full_disk
-from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, MANIFEST, checkpoint_folders
-
-FORMAT = 1
+from tauleap._manifest import MANIFEST, Manifest
+from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, checkpoint_folders
 
 
 @dataclass(frozen=True)
@@ -35,7 +31,7 @@ class Checkpoint:
 
     def read(self, name: str) -> bytes:
         """The contents of a file."""
-        return (self.folder / name).read_bytes()
+        return _read.content(self.folder / name, inside=self.folder)
 
 
 class Checkpoints:
@@ -52,7 +48,7 @@ class Checkpoints:
         if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
             raise FileExistsError(f"{path} is in the way of a checkpoint: move it away and give the same command again")
         with _files.appearing(path) as unfinished:
-            for name, content in {**files, MANIFEST: _manifest(files)}.items():
+            for name, content in {**files, MANIFEST: _manifest.to_bytes(files)}.items():
                 (unfinished / name).write_bytes(content)
         _files.point(self.folder / LATEST, path.name)
         for old in self._found()[: -self.keep]:
@@ -110,36 +106,16 @@ def is_whole(folder: Path) -> bool:
         return True
 
 
-def _manifest(files: Mapping[str, bytes]) -> bytes:
-    listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
-    return json.dumps({"format": FORMAT, "files": listed, "sha256": _digest(FORMAT, listed)}, indent=2).encode() + b"\n"
-
-
-def _digest(version: Any, listed: Any) -> str:
-    """The manifest's own checksum, so that a flipped bit in it is not taken for another format."""
-    return hashlib.sha256(json.dumps([version, listed], sort_keys=True).encode()).hexdigest()
-
-
 def _trouble(folder: Path) -> str | None:
     """What is wrong with a checkpoint; None where nothing is."""
     if not (folder / MANIFEST).is_file():
         return f"{MANIFEST} is missing"
     try:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        version, listed = manifest["format"], manifest["files"]
-        if manifest["sha256"] != _digest(version, listed):
-            return f"the checksum of {MANIFEST} differs"
-        wanted = {name: (entry["bytes"], entry["sha256"]) for name, entry in listed.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return f"{MANIFEST} cannot be read"
-    if version != FORMAT:
-        raise ValueError(f"{folder} has format {version}, this version of tauleap reads {FORMAT}")
-    for name, (size, digest) in wanted.items():
-        if not (folder / name).is_file():  # a pipe would have to be waited for
-            return f"{name} is missing"
-        data = (folder / name).read_bytes()
-        if len(data) != size:
-            return f"{name} has {len(data)} bytes instead of {size}"
-        if hashlib.sha256(data).hexdigest() != digest:
-            return f"the checksum of {name} differs"
+        manifest = Manifest(folder)
+        for name in manifest.files:
+            manifest.read(name)
+    except FileNotFoundError as error:
+        return f"{Path(error.filename).name} is missing"
+    except _read.UnreadableError as error:
+        return str(error)
     return None

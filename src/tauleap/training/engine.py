@@ -11,17 +11,18 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
-import safetensors.torch
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
 
+from tauleap import _read
 from tauleap._draw import PartOfBatch
 from tauleap.data import Dataset
 from tauleap.observed import Observed
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
+from tauleap.pretrained.weights import load_bytes
 from tauleap.training import state
 from tauleap.training.checkpoint import Checkpoint
 from tauleap.training.ema import Ema
@@ -170,8 +171,13 @@ class Engine:
 
     def restore(self, checkpoint: Checkpoint) -> dict[str, Any]:
         """Takes the state of a checkpoint, and gives what is the caller's in it."""
-        kept = state.from_bytes(checkpoint.read(STATE))
-        published = safetensors.torch.load(checkpoint.read(WEIGHTS))
+        kept = state.from_bytes(checkpoint.read(STATE), checkpoint.folder / STATE)
+        published = load_bytes(checkpoint.read(WEIGHTS), checkpoint.folder / WEIGHTS)
+        with _read.explaining(checkpoint.folder, state.REMEDY):
+            self._take(kept, published)
+        return kept
+
+    def _take(self, kept: dict[str, Any], published: dict[str, Tensor]) -> None:
         averaged = {key.removeprefix(_NETWORK): v for key, v in published.items() if key.startswith(_NETWORK)}
         state.set_weights(self._wrapped, averaged)
         self.ema.take_weights()
@@ -179,7 +185,6 @@ class Engine:
         state.set_optimizer(self._wrapped, self.optimizer, kept["optimizer"])
         self.fabric.strategy.precision.load_state_dict(kept["precision"])
         state.set_rng(self.fabric, kept["rng"])
-        return kept
 
     def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
         """The rows at the positions ``index``, on the device and as the recipe prepares them."""

@@ -17,7 +17,9 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
+from tauleap import _read
 from tauleap._full_disk import explaining_full_disk
+from tauleap._printable import printable
 from tauleap._version import __version__
 from tauleap.training.checkpoint import Checkpoint, Checkpoints
 from tauleap.training.engine import Engine
@@ -29,6 +31,7 @@ from tauleap.training.ranks import from_first, gathered, largest, mean, on_first
 from tauleap.training.recipe import Recipe, differences, resolved
 from tauleap.training.run import Run
 from tauleap.training.seeds import seed_global, seed_of
+from tauleap.training.state import REMEDY
 from tauleap.training.stop import Stop
 from tauleap.training.watch import draw_samples, held_out_bits
 
@@ -84,8 +87,9 @@ class _Loop:
         if found is not None:
             self.step = found.step
             pending = self.engine.restore(found)["pending"]
-            if all(len(values) == fabric.world_size for values in pending.values()):
-                self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
+            with _read.explaining(found.folder, REMEDY):
+                if all(len(values) == fabric.world_size for values in pending.values()):
+                    self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
         self.watch = Stopwatch()
         self.pace = Pace(self.watch, self.step)
         self.display = Display(console, self.watch, self.step, self.settings.steps, quiet=quiet)
@@ -176,12 +180,14 @@ class _Loop:
         """The checkpoint to go on from, if there is one, and if it is of this recipe."""
 
         def say(text: str) -> None:
-            console.print(text, markup=False, highlight=False, soft_wrap=True)
+            console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
         found = self.checkpoints.newest(say)
         if found is None:
             return None
-        before = json.loads(found.read(RECIPE))
+        before = _read.parse(found.read(RECIPE), str(found.folder / RECIPE))
+        if not isinstance(before, dict) or not isinstance(before.get("recipe"), dict) or "versions" not in before:
+            raise ValueError(f"{found.folder / RECIPE} is damaged: it has no recipe and versions: {REMEDY}")
         changed = differences(before["recipe"], self.resolved)
         if changed:
             raise ValueError(

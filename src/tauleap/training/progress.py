@@ -11,6 +11,8 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
+from tauleap._printable import printable
+
 _BAR_SECONDS, _LINE_SECONDS = 0.5, 10.0
 
 
@@ -75,7 +77,7 @@ class Display:
     def say(self, text: str) -> None:
         """Prints a line, above the bar where there is one."""
         if not self._quiet:
-            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def validated(self, value: float, stderr: float) -> None:
         """Shows this bits/dim from now on."""

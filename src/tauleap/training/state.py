@@ -8,7 +8,9 @@ code of the user's that draws from them between steps.
 from __future__ import annotations
 
 import io
+import zipfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import torch
@@ -23,9 +25,12 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.optim import Optimizer
 
+from tauleap import _read
 from tauleap.training.ranks import gathered
 
 FORMAT = 1
+REMEDY = "remove this checkpoint to resume from the one before it, or write another folder to start again"
+_KEYS = {"weights": dict, "optimizer": dict | None, "rng": dict, "precision": dict, "pending": dict}
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=True)
 
 
@@ -80,9 +85,64 @@ def to_bytes(state: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def from_bytes(content: bytes) -> dict[str, Any]:
-    """Reads it back; tensors and plain values only, nothing that could run code."""
-    state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    if state.get("format") != FORMAT:
-        raise ValueError(f"the run's state has format {state.get('format')}, this version of tauleap reads {FORMAT}")
+def from_bytes(content: bytes, path: Path) -> dict[str, Any]:
+    """Read it back; tensors and plain values only, nothing that could run code.
+
+    Args:
+        content: The bytes of ``state.pt``.
+        path: Its name in messages.
+
+    Raises:
+        ValueError: It is damaged, or holds something else.
+    """
+
+    def told(error: Exception) -> str:
+        return "it must hold tensors and plain values"  # torch's own words advise to let the file run code
+
+    with _read.explaining(path, REMEDY, told=told):
+        _check_archive(content)
+        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        if not isinstance(state, dict):
+            raise ValueError(f"{path} must hold the state of a run, got {type(state).__name__}: {REMEDY}")
+        if state.get("format") != FORMAT:
+            raise ValueError(
+                f"the run's state has format {state.get('format')!r}, this version of tauleap reads {FORMAT}"
+            )
+        wrong = [key for key, kind in _KEYS.items() if key not in state or not isinstance(state[key], kind)]
+        if wrong:
+            raise ValueError(f"{path} is damaged: its {wrong[0]} are missing or of another type: {REMEDY}")
+        _check_tensors(state)
+        _check_moments(state)
     return state
+
+
+def _check_archive(content: bytes) -> None:
+    """Refuse an archive whose entries unpack to more than it has bytes: torch writes them as they are."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        unpacked = sum(entry.file_size for entry in archive.infolist())
+    if unpacked > len(content):
+        raise ValueError(f"it unpacks to {unpacked:,} bytes, it has {len(content):,}")
+
+
+def _check_tensors(state: dict[str, Any]) -> None:
+    """Refuse tensors that claim more numbers than there are bytes, as one that repeats a single number does."""
+    waiting: list[Any] = [state]
+    while waiting:
+        value = waiting.pop()
+        waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+        if isinstance(value, Tensor) and (
+            value.layout != torch.strided or value.nbytes > value.untyped_storage().nbytes()
+        ):
+            raise ValueError(f"a tensor of shape {tuple(value.shape)} has fewer numbers in the file: {REMEDY}")
+
+
+def _check_moments(state: dict[str, Any]) -> None:
+    """Refuse an optimizer whose moments have other shapes than the weights: its next step would fail."""
+    weights, optimizer = state["weights"], state["optimizer"]
+    if optimizer is None:
+        return
+    for name, moments in optimizer["state"].items():
+        for moment, value in moments.items():
+            shapes = ((), tuple(weights[name].shape))
+            if not isinstance(value, Tensor) or tuple(value.shape) not in shapes:
+                raise ValueError(f"{moment} of {name} does not have the shape {shapes[1]}: {REMEDY}")

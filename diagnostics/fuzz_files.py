@@ -1,0 +1,190 @@
+"""Mutate data files of every kind that can be read, and count how reading them ends.
+
+    python diagnostics/fuzz_files.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
+
+A case takes a good file or folder (csv, tsv, txt, npy, npz, parquet, PNG, JPEG, MIDI, piano rolls, idx, idx.gz, MNIST's
+folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by the form of the good one as
+``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a ValueError, TypeError or
+OSError whose message is one line and names the file, within 20 seconds and 2 GB.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import shutil
+import tarfile
+import zipfile
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import PIL.Image
+from _fuzz import Case, attempt, command, in_a_process, main
+from _mutations import mutate_bytes, mutate_json, replace_name
+
+from tauleap._printable import printable
+from tauleap.cli import train as _  # noqa: F401 (imported here, so that no case has to)
+from tauleap.data import cifar, open_data
+from tauleap.data.form import Form
+from tauleap.data.midi import Note, write_midi
+from tauleap.fitting import fit as __  # noqa: F401
+
+_RECORDS = 6
+"""Pictures in each file of CIFAR-10: the real 10,000 would take a second per case."""
+
+
+def make_files(folder: Path) -> None:
+    """Write a good file or folder of every kind."""
+    draw = np.random.default_rng(0)
+    cells = draw.integers(0, 3, (40, 3))
+    rows = [[f"é{a}" if a < 2 else "", f'x "{b}"', str(c)] for a, b, c in cells.tolist()]
+    for name, mark in (("table.csv", ","), ("table.tsv", "\t")):
+        lines = [mark.join("abc"), *(mark.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)]
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (folder / "text.txt").write_text("To be, or not to be: that is the question — "[:44] * 20, encoding="utf-8")
+    np.save(folder / "array.npy", draw.integers(0, 5, (20, 6)))
+    np.savez(folder / "arrays.npz", x=draw.integers(0, 9, (20, 2, 9)), missing=draw.random((20, 2, 9)) < 0.1)
+    np.savez_compressed(folder / "packed.npz", x=draw.integers(0, 9, (20, 12)).astype(np.uint8))
+    _make_parquet(folder / "table.parquet", rows)
+    _make_pictures(folder, draw)
+    _make_music(folder, draw)
+    _make_idx(folder, draw)
+    _make_cifar(folder, draw)
+
+
+def _make_parquet(path: Path, rows: list[list[str]]) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    columns = dict(zip("abc", map(list, zip(*rows, strict=True)), strict=True))
+    pyarrow.parquet.write_table(pyarrow.table(columns), path, compression="snappy")
+
+
+def _make_pictures(folder: Path, draw: np.random.Generator) -> None:
+    for kind, modes in (("png", ("L", "RGB", "RGBA", "LA", "P")), ("jpeg", ("L", "RGB"))):
+        (folder / f"{kind}s").mkdir()
+        for number, mode in enumerate(modes):
+            pixels = draw.integers(0, 256, (10, 12, {"L": 1, "P": 1, "LA": 2, "RGB": 3, "RGBA": 4}[mode]))
+            image = PIL.Image.fromarray(pixels.astype(np.uint8).squeeze(), mode="L" if mode == "P" else mode)
+            image.convert(mode).save(folder / f"{kind}s" / f"{number}.{kind}")
+
+
+def _make_music(folder: Path, draw: np.random.Generator) -> None:
+    (folder / "midis").mkdir()
+    (folder / "rolls").mkdir()
+    for number in range(3):
+        pitches = draw.integers(50, 80, 130).tolist()
+        notes = [Note(2 * at, 2 * at + 2, pitch) for at, pitch in enumerate(pitches)]
+        (folder / "midis" / f"{number}.mid").write_bytes(write_midi(notes, 4, 120))
+        by_pitch = [[t for t, p in enumerate(np.repeat(pitches, 2)) if p == pitch] for pitch in range(128)]
+        arrays = {
+            "data": np.full(260, 90, dtype=np.uint8),
+            "indices": np.array(list(chain(*by_pitch)), dtype=np.int32),
+            "indptr": np.cumsum([0, *map(len, by_pitch)]).astype(np.int32),
+            "shape": np.array([260, 128]),
+        }
+        with zipfile.ZipFile(folder / "rolls" / f"{number}.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, array in {**{f"pianoroll_0_csc_{k}": v for k, v in arrays.items()}}.items():
+                content = io.BytesIO()
+                np.save(content, array)
+                archive.writestr(f"{name}.npy", content.getvalue())
+            info = {"0": {"program": 0, "is_drum": False, "name": "x"}, "resolution": 4, "name": "song"}
+            archive.writestr("info.json", json.dumps(info))
+
+
+def _make_idx(folder: Path, draw: np.random.Generator) -> None:
+    def idx(array: np.ndarray) -> bytes:
+        sides = b"".join(side.to_bytes(4, "big") for side in array.shape)
+        return bytes([0, 0, 8, array.ndim]) + sides + array.astype(np.uint8).tobytes()
+
+    pictures, labels = idx(draw.integers(0, 256, (6, 28, 28))), idx(draw.integers(0, 10, 6))
+    (folder / "train-images-idx3-ubyte").write_bytes(pictures)
+    (folder / "t10k-images-idx3-ubyte.gz").write_bytes(gzip.compress(pictures))
+    (folder / "mnist").mkdir()
+    for part in ("train", "t10k"):
+        (folder / "mnist" / f"{part}-images-idx3-ubyte.gz").write_bytes(gzip.compress(pictures))
+        (folder / "mnist" / f"{part}-labels-idx1-ubyte").write_bytes(labels)
+
+
+def _make_cifar(folder: Path, draw: np.random.Generator) -> None:
+    (folder / cifar.FOLDER).mkdir()
+    for name in (*(f"data_batch_{number}.bin" for number in range(1, 6)), "test_batch.bin"):
+        records = draw.integers(0, 256, (_RECORDS, 3073))
+        records[:, 0] %= 10
+        (folder / cifar.FOLDER / name).write_bytes(records.astype(np.uint8).tobytes())
+    for name, mode in (("cifar-10-binary.tar.gz", "w:gz"), ("cifar.tar", "w")):
+        with tarfile.open(folder / name, mode) as archive:
+            archive.add(folder / cifar.FOLDER, arcname=cifar.FOLDER)
+
+
+def prepare(scratch: Path) -> Case:
+    """Make the good files and return what one case does with them."""
+    cifar._RECORDS = _RECORDS
+    good = scratch / "good"
+    good.mkdir()
+    in_a_process(lambda: make_files(good))
+    names = sorted(path.name for path in good.iterdir())
+
+    def case(rng: random.Random, folder: Path) -> tuple[str, str, str]:
+        name = rng.choice(names)
+        source, copy = good / name, folder / name
+        shutil.copytree(source, copy) if source.is_dir() else shutil.copy(source, copy)
+        form = open_data(source).form if rng.random() < 0.35 else None
+        what = damage(rng, copy, good)
+        return f"{name}: {what}", *read(rng, copy, form, folder)
+
+    return case
+
+
+def damage(rng: random.Random, path: Path, good: Path) -> str:
+    """Mutate one file of what ``path`` names, or replace it by something that is not a file."""
+    files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
+    file = rng.choice(files)
+    others = sorted(other for other in good.rglob("*") if other.is_file())
+    if rng.random() < 0.12:
+        return f"{file.name} becomes {replace_name(rng, file, rng.choice(others))}"
+    if rng.random() < 0.05:
+        file.rename(file.with_name(f"\x1b[31m\x07{file.name}"))
+        return "control characters in the name"
+    content, other = file.read_bytes(), rng.choice(others).read_bytes()
+    if content.startswith(b"PK") and rng.random() < 0.6:
+        file.write_bytes(_mutated_entry(rng, content, other))
+        return f"an entry of {file.name}"
+    if content.startswith(b"\x1f\x8b") and rng.random() < 0.6:
+        file.write_bytes(gzip.compress(mutate_bytes(rng, gzip.decompress(content), other), compresslevel=1))
+        return f"the unpacked bytes of {file.name}"
+    file.write_bytes(mutate_bytes(rng, content, other))
+    return f"the bytes of {file.name}"
+
+
+def _mutated_entry(rng: random.Random, content: bytes, other: bytes) -> bytes:
+    """Mutate one entry of a zip archive, whose checksums are right again afterwards."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        entries = {name: archive.read(name) for name in archive.namelist()}
+    name = rng.choice(sorted(entries))
+    change = mutate_json if name.endswith(".json") and rng.random() < 0.7 else None
+    entries[name] = change(rng, entries[name]) if change is not None else mutate_bytes(rng, entries[name], other)
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for key, value in entries.items():
+            archive.writestr(rng.choice((key, key, key, f"\x1b[31m{key}")) if key == name else key, value)
+    return out.getvalue()
+
+
+def read(rng: random.Random, path: Path, form: Form | None, folder: Path) -> tuple[str, str]:
+    """Read the damaged file in one of three ways."""
+    if not path.exists() and not path.is_symlink():  # it got another name
+        path = next((other for other in sorted(folder.iterdir())), path)
+    if form is not None:
+        return attempt(lambda: form.read_and_tell(path), folder.name, printed=printable)
+    if rng.random() < 0.06:
+        options = ["--steps", "1", "--minutes", "0.03", "--out", str(folder / "run"), "--accelerator", "cpu"]
+        return command(["train", str(path), *options])
+    return attempt(lambda: open_data(path), folder.name)
+
+
+if __name__ == "__main__":
+    main("Mutate data files and count how reading them ends.", prepare, "fuzz_files")

@@ -1,0 +1,218 @@
+"""Mutate model folders and runs, and count how loading, describing, sampling and resuming them ends.
+
+    python diagnostics/fuzz_models.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
+
+A case damages a saved model, a checkpoint or a run: bytes of a file, a node of its JSON, the header of the weights, the
+contents of ``state.pt``, or what a name in the folder leads to. In most cases all checksums are made right again, as
+somebody would who means harm. Then ``tauleap.load``, ``tauleap info`` and ``tauleap sample`` read it, or ``tauleap
+train`` resumes it. Each must succeed, or refuse with one sentence, within 20 seconds and 2 GB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from _fuzz import ACCEPTED, Case, attempt, command, in_a_process, main, worst
+from _mutations import mutate_bytes, mutate_json, replace_name
+
+import tauleap as tl
+from tauleap import _manifest, denoise, network, noise
+from tauleap.cli import sample as _  # noqa: F401 (imported here, so that no case has to)
+from tauleap.data.array_file import ArrayForm
+from tauleap.data.images import ImageForm
+from tauleap.data.memory import Kind
+from tauleap.data.music import MusicForm
+from tauleap.data.table import TableForm
+from tauleap.data.text import TextForm
+from tauleap.pretrained import Model
+from tauleap.pretrained.storage import with_checksum
+
+TABLE = "table.csv"
+_OPTIONS = ["--seed", "0", "--accelerator", "cpu"]
+
+
+def make_models(folder: Path) -> None:
+    """Save a small model with each process, network and form, and train a run for a few steps."""
+    torch.manual_seed(0)
+    for name, model in _models().items():
+        model.save(folder / name, compact=name == "text")
+    rows = "".join(f"{a},{b},{'xyz'[(a + b) % 3]}\n" for a in range(4) for b in range(5))
+    (folder / TABLE).write_text("a,b,c\n" + rows)
+    with contextlib.redirect_stdout(io.StringIO()):
+        tl.fit(tl.data.open_data(folder / TABLE), steps=3, out=folder / "run", accelerator="cpu", progress=False)
+    assert (folder / "run" / "latest" / "manifest.json").is_file()
+
+
+def _models() -> dict[str, Model]:
+    curve = noise.Exponential(5.0, 5.0)
+    small = {"width": 8, "hidden": 8, "depth": 1, "time_size": 8, "time_hidden": 8, "time_width": 8}
+    picture = {"width": 4, "multipliers": (1, 1), "depth": 1, "attention_levels": ()}
+    rates = torch.ones(4, 4) - 4 * torch.eye(4)
+    return {
+        "array": Model(
+            noise.Gaussian(8, curve, 4.0, 1.0),
+            denoise.NetworkDenoiser(network.ResidualMLP(8, (3,), **small)),
+            shape=(3,),
+            form=ArrayForm((3,), 5, 8, None, True, "int16"),
+            about={"data": ["points"], "step": 3, "bits_per_dim": {"value": 1.5, "stderr": 0.1, "n": 4}},
+        ),
+        "table": Model(
+            noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3])),
+            denoise.NetworkDenoiser(network.ResidualMLP(4, (2,), one_hot=True, **small)),
+            shape=(2,),
+            form=TableForm(("a", "b"), (("x", "y"), ("1", "2", "3")), False),
+            kind=Kind("frame", ("text", "int"), ("text", "text")),
+        ),
+        "text": Model(
+            noise.Absorbing(4, noise.Cosine()),
+            denoise.NetworkDenoiser(network.SequenceTransformer(4, (6,), width=8, depth=1, heads=2)),
+            shape=(6,),
+            form=TextForm(6, "abc"),
+            kind=Kind("texts"),
+        ),
+        "images": Model(
+            noise.Gaussian(256, noise.Exponential(3.0, 100.0), 512.0, 6.0),
+            denoise.TruncatedLogistic(
+                network.ByTime([network.UNet(256, 1, **picture), network.UNet(256, 1, **picture)], at=[0.5]), 256
+            ),
+            shape=(1, 4, 4),
+            form=ImageForm(1, 4, 4),
+        ),
+        "music": Model(
+            noise.RankOne(torch.full((129,), 1 / 129), noise.Constant(1.0)),
+            denoise.NetworkDenoiser(network.SequenceTransformer(129, (16,), width=8, depth=1, heads=2)),
+            shape=(16,),
+            form=MusicForm(16),
+        ),
+        "dense": Model(
+            noise.Dense(rates, noise.Constant(2.0)),
+            denoise.NetworkDenoiser(network.ResidualMLP(4, (2,), **small)),
+            shape=(2,),
+        ),
+        "walk": Model(
+            noise.BirthDeath(6, noise.Constant(3.0)),
+            denoise.NetworkDenoiser(network.ResidualMLP(6, (2,), **small)),
+            shape=(2,),
+        ),
+    }
+
+
+def prepare(scratch: Path) -> Case:
+    """Make the good models and return what one case does with them."""
+    good = scratch / "good"
+    good.mkdir()
+    in_a_process(lambda: make_models(good))
+    names = [path.name for path in sorted(good.iterdir()) if path.is_dir()]
+
+    def case(rng: random.Random, folder: Path) -> tuple[str, str, str]:
+        name = rng.choice((*names, "run", "run"))
+        copy = folder / name
+        shutil.copytree(good / name, copy, symlinks=True)
+        what = damage(rng, copy, good)
+        if name == "run" and rng.random() < 0.5:
+            return f"resume, {what}", *resume(copy, good / TABLE)
+        return f"{name}, {what}", *use(copy, folder)
+
+    return case
+
+
+def use(model: Path, folder: Path) -> tuple[str, str]:
+    """Load the model, describe it and draw a sample."""
+    loaded = attempt(lambda: tl.load(model), folder.name)
+    options = ["-n", "1", "--steps", "2", "--out", str(folder / "samples"), "--seed", "0"]
+    info = command(["info", str(model)])
+    return worst(loaded, info, command(["sample", str(model), *options]) if loaded[0] == ACCEPTED else loaded)
+
+
+def resume(run: Path, data: Path) -> tuple[str, str]:
+    """Train for two more steps."""
+    return command(["train", str(data), "--steps", "5", "--minutes", "0.03", "--out", str(run), *_OPTIONS])
+
+
+def damage(rng: random.Random, folder: Path, good: Path) -> str:
+    """Mutate one file of the folder, and seal what was mutated in most cases."""
+    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".safetensors", ".pt")]
+    names = [path for path in names if "tensorboard" not in path.parts and not path.is_symlink()]
+    path = rng.choice(names)
+    if rng.random() < 0.12:
+        target = rng.choice([*names, *([folder / "latest"] if folder.name == "run" else [])])
+        return f"{target.name} becomes {replace_name(rng, target, good / 'array' / path.name)}"
+    content = path.read_bytes()
+    if path.suffix == ".json" and rng.random() < 0.75:
+        changed, what = mutate_json(rng, content), "a node"
+    elif path.suffix == ".safetensors" and rng.random() < 0.6:
+        changed, what = _mutate_header(rng, content), "the header"
+    elif path.suffix == ".pt" and rng.random() < 0.6:
+        changed, what = _mutate_state(rng, content), "a value"
+    else:
+        changed, what = mutate_bytes(rng, content, (good / "text" / "config.json").read_bytes()), "the bytes"
+    path.write_bytes(changed)
+    sealed = rng.random() < 0.75
+    if sealed:
+        seal(path.parent, path.name)
+    return f"{what} of {path.name}{', sealed' if sealed else ''}"
+
+
+def seal(folder: Path, changed: str) -> None:
+    """Make the checksums of a folder right again, as far as its files can be read."""
+    with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
+        config = json.loads((folder / "config.json").read_bytes())
+        if changed == "model.safetensors":
+            config["weights_sha256"] = hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+        (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+    if (folder / "manifest.json").is_file() and changed != "manifest.json":
+        files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
+        (folder / "manifest.json").write_bytes(_manifest.to_bytes(files))
+    elif changed == "manifest.json":
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
+            manifest = json.loads((folder / "manifest.json").read_bytes())
+            manifest["sha256"] = _manifest._digest(manifest["format"], manifest["files"])
+            (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def _mutate_header(rng: random.Random, content: bytes) -> bytes:
+    length = int.from_bytes(content[:8], "little")
+    header = mutate_json(rng, content[8 : 8 + length])
+    if rng.random() < 0.1:
+        return rng.choice((2**40, 2**64 - 1, 0, length + 1)).to_bytes(8, "little") + content[8:]
+    return len(header).to_bytes(8, "little") + header + content[8 + length :]
+
+
+def _mutate_state(rng: random.Random, content: bytes) -> bytes:
+    """Write another state: one value of it is replaced or removed."""
+    state: Any = torch.load(io.BytesIO(content), weights_only=True)
+    places: list[tuple[Any, Any]] = []
+    waiting = [state]
+    while waiting:
+        node = waiting.pop()
+        keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+        places += [(node, key) for key in keys]
+        waiting += [node[key] for key in keys]
+    node, key = rng.choice(places)
+    values = (
+        *(None, 0, -1, 2**63, 1e308, float("nan"), "x", b"x", [], {}, [[]], True, {"a": 1}),
+        *(torch.zeros(0), torch.zeros(1).expand(10**6, 10**6), torch.ones(3, dtype=torch.uint8), torch.tensor(1)),
+        *(torch.full((2, 2), float("nan")), torch.zeros(1).to_sparse(), torch.zeros(2, dtype=torch.complex64)),
+        *({}, {"cpu": torch.zeros(1, 5056, dtype=torch.uint8)}),
+    )
+    if rng.random() < 0.2:
+        del node[key]
+    else:
+        node[key] = rng.choice(values)
+    if rng.random() < 0.1:
+        state = rng.choice(values)
+    out = io.BytesIO()
+    torch.save(state, out)
+    return out.getvalue()
+
+
+if __name__ == "__main__":
+    main("Mutate model folders and count how reading them ends.", prepare, "fuzz_models")

@@ -1,0 +1,185 @@
+"""Read files that may come from anybody: plain files inside their folder, of bounded size, and strict JSON.
+
+Every file of a model folder, a checkpoint or a run is read here. A name in such a folder may be a FIFO or a device,
+which would block or never end, or a link to any file of the machine; JSON may be nested more deeply than Python's
+stack; and the libraries that decode files raise exceptions of many kinds. All of that becomes one sentence that names
+the file and the remedy.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from tauleap._printable import one_line
+
+JSON_BYTES = 2**25
+"""Size of the largest JSON file: a table of 1000 columns with 1000 categories each has about 20 MB."""
+_JSON_DEPTH = 50
+"""Nesting of lists and objects: a model of ours has about 8."""
+_NO_MEMORY = ("allocate memory", "out of memory")
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+
+
+class UnreadableError(ValueError):
+    """A file that is damaged, not a plain file, outside its folder, or larger than it may be."""
+
+
+def content(path: Path, *, inside: Path | None = None, most: int | None = None) -> bytes:
+    """Return the bytes of a plain file.
+
+    Args:
+        path: The file. Links are followed.
+        inside: The folder that must hold the file after links are followed. Default: any.
+        most: The largest size in bytes. Default: any.
+
+    Raises:
+        OSError: The file does not exist or cannot be opened.
+        UnreadableError: It is not a plain file, not inside the folder, or too large.
+    """
+    with opened(path, inside=inside, most=most) as file:
+        size = os.fstat(file.fileno()).st_size
+        # Some files of the kernel declare no size and never end.
+        return file.read(size)
+
+
+@contextmanager
+def opened(path: Path, *, inside: Path | None = None, most: int | None = None) -> Iterator[IO[bytes]]:
+    """Open a plain file for reading; the arguments are those of :func:`content`."""
+    real = os.path.realpath(path, strict=True)
+    if inside is not None and not any(Path(real).is_relative_to(root) for root in _roots(inside)):
+        raise UnreadableError(
+            f"{path} is a link to {real}, outside {inside}: put a copy of the file there instead of the link"
+        )
+    _check_plain(os.lstat(real), path, most)
+    with os.fdopen(os.open(real, _FLAGS), "rb") as file:
+        _check_plain(os.fstat(file.fileno()), path, most)
+        yield file
+
+
+def _roots(folder: Path) -> list[Path]:
+    """The folders that may hold what links in ``folder`` lead to."""
+    root = Path(os.path.realpath(folder))
+    # The cache of the Hugging Face hub has models--owner--name/snapshots/commit/ with links to ../../blobs/checksum.
+    return [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
+
+
+def _check_plain(status: os.stat_result, path: Path, most: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise UnreadableError(f"{path} is {kind}, it must be a plain file: put a copy of the file there")
+    if most is not None and status.st_size > most:
+        raise UnreadableError(
+            f"{path} has {status.st_size:,} bytes, it must have at most {most:,}: get another copy of it"
+        )
+
+
+def document(path: Path, *, inside: Path | None = None) -> Any:
+    """Return what a JSON file holds; the arguments are those of :func:`content`, and errors those of :func:`parse`."""
+    return parse(content(path, inside=inside, most=JSON_BYTES), str(path))
+
+
+def parse(text: bytes, where: str) -> Any:
+    """Return what JSON holds, which messages call ``where``.
+
+    Raises:
+        UnreadableError: It is no JSON, is nested more than 50 deep, repeats a name in an object, or holds a number that
+            is not finite or has more than 64 bits.
+
+    >>> parse(b'{"a": 1, "a": 2}', "x.json")
+    Traceback (most recent call last):
+    tauleap._read.UnreadableError: x.json is damaged: it is not JSON (the name 'a' comes twice): get another copy of it
+    """
+    try:
+        found = json.loads(
+            text,
+            object_pairs_hook=_object,
+            parse_constant=_refuse_constant,
+            parse_int=_integer,
+            parse_float=_finite,
+        )
+    except RecursionError:
+        raise _nested(where) from None
+    except ValueError as error:
+        told = one_line(str(error), most=200)
+        raise UnreadableError(f"{where} is damaged: it is not JSON ({told}): get another copy of it") from error
+    level, depth = [found], 0
+    while level := [inner for node in level for inner in _inner(node)]:
+        depth += 1
+        if depth > _JSON_DEPTH:
+            raise _nested(where)
+    return found
+
+
+def _nested(where: str) -> UnreadableError:
+    return UnreadableError(
+        f"{where} is damaged: its lists and objects are nested more than {_JSON_DEPTH} deep: get another copy of it"
+    )
+
+
+def _inner(node: Any) -> list[Any]:
+    values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+    return [value for value in values if isinstance(value, dict | list)]
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} comes twice")
+    return found
+
+
+def _refuse_constant(word: str) -> Any:
+    raise ValueError(f"{word} is not a number of JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > 20 or not -(2**63) <= (value := int(digits)) < 2**64:
+        raise ValueError(f"a whole number of {len(digits)} digits has more than 64 bits")
+    return value
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {digits} is not finite")
+    return value
+
+
+@contextmanager
+def explaining(path: Path, remedy: str, *, told: Callable[[Exception], str] = str) -> Iterator[None]:
+    """Turn every exception of the block into one sentence that names the file and the remedy.
+
+    Args:
+        path: The file or folder that is read.
+        remedy: What to do about a file that is damaged.
+        told: What the sentence says of an exception of a library. Default: its message.
+
+    Raises:
+        OSError: The system refused, or there is not enough memory.
+        ValueError: Everything else; the exception is its cause.
+    """
+    try:
+        yield
+    except OSError as error:
+        if str(path) in str(error):
+            raise
+        raise OSError(error.errno, f"{path}: {one_line(error.strerror or str(error))}: {remedy}") from error
+    except Exception as error:
+        message = str(error)
+        if isinstance(error, MemoryError) or any(words in message for words in _NO_MEMORY):
+            raise OSError(errno.ENOMEM, f"there is not enough memory for {path}") from error
+        if not isinstance(error, ValueError | TypeError):
+            message = f"{path} cannot be read ({type(error).__name__}: {told(error)}): {remedy}"
+        elif str(path) not in message:
+            message = f"{path}: {message}"
+        raise ValueError(one_line(message)) from error
