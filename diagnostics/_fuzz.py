@@ -130,10 +130,11 @@ class Running:
 
     def poll(self) -> Ending | None:
         """How it ended, or None while it runs."""
+        waited = self._seconds_without_a_core()
         pid, status, usage = os.wait4(self.pid, os.WNOHANG)
         seconds, hung = time.monotonic() - self.began, False
         if pid == 0:
-            if seconds < _MOST_SECONDS:
+            if seconds - waited < _MOST_SECONDS:
                 return None
             os.kill(self.pid, signal.SIGKILL)
             _, status, usage = os.wait4(self.pid, 0)
@@ -142,7 +143,7 @@ class Running:
         if self.result.exists():
             what, kind, message = json.loads(self.result.read_text())
         if hung:
-            kind, message = HANG, self.stack.read_text()
+            kind, message = HANG, self.stack.read_text() if self.stack.exists() else ""
         elif usage.ru_maxrss * 1024 > _MOST_BYTES and kind in GOOD:
             kind = MEMORY
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -150,11 +151,18 @@ class Running:
         self.stack.unlink(missing_ok=True)
         return Ending(self.number, what, kind, message, round(seconds, 2), usage.ru_maxrss // 1024)
 
+    def _seconds_without_a_core(self) -> float:
+        """How long the case was ready to run while other processes had the machine: it does not count as a hang."""
+        try:
+            return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
+        except (OSError, IndexError):
+            return 0.0
+
 
 def _be_the_child(number: int, case: Case, seed: int, folder: Path, result: Path, stack: Path) -> None:
     try:
         # Where a case hangs is known shortly before it is killed.
-        faulthandler.dump_traceback_later(0.9 * _MOST_SECONDS, file=stack.open("w"))
+        faulthandler.dump_traceback_later(0.9 * _MOST_SECONDS, repeat=True, file=stack.open("w"))
         limit = _address_space() + _HEADROOM
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

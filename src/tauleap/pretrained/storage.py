@@ -163,12 +163,25 @@ def _load(folder: Path, run: Path) -> Model:
     denoiser.to(_dtype_of(config, weights))
     model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config, folder))
     model.about = model.about or _report_of(run, folder)
+    _check_shapes(model, folder)
     try:
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         raise ValueError(f"the weights in {folder} do not fit its configuration: {error}") from error
     model.reverse.eval()
     return model
+
+
+def _check_shapes(model: Model, folder: Path) -> None:
+    """Refuse a process or a form whose sites are not those of the model: sampling would fail only at its end."""
+    if model.shape is None:
+        return
+    model.process._check_sites(torch.Size((1, *model.shape)), "shape")
+    if model.form is not None and model.form.shape != model.shape:
+        raise ValueError(
+            f"{folder / CONFIG} is damaged: its shape is {model.shape}, that of its {model.form.kind} is "
+            f"{model.form.shape}: {_REMEDY}"
+        )
 
 
 def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:

@@ -1,0 +1,420 @@
+"""Model folders and runs that were damaged, or made to do harm: refused with one sentence, at once, in no memory."""
+
+import hashlib
+import io
+import json
+import os
+import re
+import resource
+import shutil
+import signal
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import _manifest, _shipped, cli, denoise, network, noise
+from tauleap._printable import printable
+from tauleap.data.array_file import ArrayForm
+from tauleap.data.table import TableForm
+from tauleap.data.text import TextForm
+from tauleap.pretrained import Model, builtin_models
+from tauleap.pretrained.storage import rewrite_config, with_checksum
+from tauleap.training.state import from_bytes
+
+
+@pytest.fixture(autouse=True)
+def _at_once() -> Iterator[None]:
+    """A call that blocks on a FIFO must not block the tests."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("it hangs")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def small_model() -> Model:
+    mlp = network.ResidualMLP(4, (2,), width=4, hidden=4, depth=1, time_size=4, time_hidden=4, time_width=4)
+    process = noise.Gaussian(4, noise.Exponential(5.0, 5.0), sigma_0=2.0, sigma_r=1.5)
+    about = {"data": ["points"], "step": 30, "bits_per_dim": {"value": 1.25, "stderr": 0.5, "n": 16}}
+    return Model(process, denoise.NetworkDenoiser(mlp), shape=(2,), about=about)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return small_model().save(tmp_path / "model")
+
+
+@pytest.fixture(scope="session")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    (folder / "table.csv").write_text("a,b\n" + "".join(f"{i % 2},{i % 3}\n" for i in range(24)))
+    data = tl.data.open_data(folder / "table.csv")
+    tl.fit(data, steps=2, out=folder / "run", accelerator="cpu", progress=False)
+    return folder
+
+
+@pytest.fixture
+def run(trained: Path, tmp_path: Path) -> Path:
+    shutil.copy(trained / "table.csv", tmp_path)
+    return Path(shutil.copytree(trained / "run", tmp_path / "run", symlinks=True))
+
+
+def resume(run: Path) -> int:
+    options = ["--steps", "4", "--minutes", "0.05", "--out", str(run), "--accelerator", "cpu"]
+    return cli.main(["train", str(run.parent / "table.csv"), *options])
+
+
+def refused(folder: Path, words: str) -> None:
+    with pytest.raises((ValueError, OSError), match=words) as raised:
+        tl.load(folder)
+    message = str(raised.value)
+    assert str(folder) in message
+    assert printable(message) == message
+    assert "weights_only" not in message
+
+
+def edit(folder: Path, change: Callable[[Any], Any]) -> None:
+    """Change the configuration and make its checksum right again."""
+    config = json.loads((folder / "config.json").read_text())
+    change(config)
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+
+
+def seal(checkpoint: Path) -> None:
+    """Make the checksums of a checkpoint right again."""
+    files = {path.name: path.read_bytes() for path in checkpoint.iterdir() if path.name != "manifest.json"}
+    (checkpoint / "manifest.json").write_bytes(_manifest.to_bytes(files))
+
+
+def digit_changes(text: str) -> Iterator[str]:
+    """Every text in which one digit is another one."""
+    for place in re.finditer(r"\d", text):
+        other = str((int(place.group()) + 1) % 10)
+        yield text[: place.start()] + other + text[place.end() :]
+
+
+def test_every_changed_digit_of_a_configuration_is_refused(model: Path) -> None:
+    path = model / "config.json"
+    text = path.read_text()
+    changes = list(digit_changes(text))
+    assert len(changes) > 100
+    for changed in changes:
+        path.write_text(changed)
+        with pytest.raises((ValueError, OSError), match=r"model"):
+            tl.load(model)
+    path.write_text(text)
+    tl.load(model)
+
+
+def test_every_changed_digit_of_a_checkpoint_is_refused(run: Path) -> None:
+    for path in (run / "latest" / "config.json", run / "latest" / "manifest.json"):
+        text = path.read_text()
+        for changed in digit_changes(text):
+            path.write_text(changed)
+            with pytest.raises((ValueError, OSError), match="run"):
+                tl.load(run)
+        path.write_text(text)
+    tl.load(run)
+
+
+def test_a_configuration_without_its_checksum_is_compared_with_the_manifest(run: Path) -> None:
+    config = json.loads((run / "latest" / "config.json").read_text())
+    del config["config_sha256"]
+    (run / "latest" / "config.json").write_text(json.dumps(config, indent=2))
+    refused(run, "config.json has .* bytes instead of")
+    seal(run / "latest")
+    tl.load(run)
+
+
+def test_no_changed_character_changes_a_model(model: Path) -> None:
+    """What still loads is the same configuration: white space, and other ways to write the same."""
+    path = model / "config.json"
+    text = path.read_text()
+    accepted = 0
+    for at in range(0, len(text), 3):
+        path.write_text(text[:at] + ("x" if text[at] != "x" else "y") + text[at + 1 :])
+        try:
+            tl.load(model)
+        except (ValueError, OSError):
+            continue
+        accepted += 1
+        assert json.loads(path.read_text()) == json.loads(text)
+    assert accepted < len(text) / 20
+
+
+def test_models_that_were_saved_before_still_load(model: Path) -> None:
+    config = json.loads((model / "config.json").read_text())
+    del config["config_sha256"]
+    (model / "config.json").write_text(json.dumps(config))
+    before = tl.load(model)
+    rewrite_config(model)
+    assert json.loads((model / "config.json").read_text()) == with_checksum(config)
+    for name, value in tl.load(model).reverse.state_dict().items():
+        assert torch.equal(value, before.reverse.state_dict()[name])
+
+
+@pytest.mark.parametrize("name", builtin_models())
+def test_models_of_the_package_have_checksums(name: str) -> None:
+    config = json.loads((_shipped.MODELS / name / "config.json").read_text())
+    assert config == with_checksum(config)
+    assert "config_sha256" in config
+
+
+def test_a_field_that_is_not_known_is_refused(model: Path) -> None:
+    """As the checksum would be whose own name has changed."""
+    text = (model / "config.json").read_text()
+    (model / "config.json").write_text(text.replace("config_sha256", "config_sha257"))
+    refused(model, "field 'config_sha257', which is not known")
+
+
+def test_a_damaged_report_is_left_out(run: Path) -> None:
+    assert tl.load(run).about["step"] == 2
+    text = (run / "report.json").read_text()
+    (run / "report.json").write_text(text.replace('"step": 2', '"step": 3'))
+    assert tl.load(run).about == {}
+    (run / "report.json").unlink()
+    os.mkfifo(run / "report.json")
+    assert tl.load(run).about == {}
+
+
+def test_a_checkpoint_is_not_saved_over(run: Path) -> None:
+    content = (run / "latest" / "config.json").read_bytes()
+    with pytest.raises(ValueError, match="is a checkpoint of a run"):
+        small_model().save(run / "latest")
+    assert (run / "latest" / "config.json").read_bytes() == content
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors"])
+@pytest.mark.parametrize("kind", ["fifo", "device", "outside", "folder", "sparse"])
+def test_names_that_lead_elsewhere(model: Path, name: str, kind: str) -> None:
+    good = model.parent / name
+    (model / name).rename(good)
+    if kind == "fifo":
+        os.mkfifo(model / name)
+    elif kind == "folder":
+        (model / name).mkdir()
+    elif kind == "sparse":
+        with (model / name).open("wb") as file:
+            file.truncate(2**40)
+    else:
+        (model / name).symlink_to("/dev/zero" if kind == "device" else good)
+    words = {"fifo": "is a FIFO", "folder": "is a folder", "outside": "put a copy", "device": "(outside|is a device)"}
+    refused(model, words.get(kind, "(has 1,099,511,627,776 bytes|is damaged)"))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "config.json"])
+def test_a_fifo_in_a_run_is_put_aside(run: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    checkpoint = (run / "latest").resolve()
+    (checkpoint / name).unlink()
+    os.mkfifo(checkpoint / name)
+    refused(run, "is a FIFO")
+    assert resume(run) in (0, 2)
+    assert "is a FIFO" in capsys.readouterr().out
+
+
+def test_the_latest_checkpoint_must_be_in_the_run(run: Path) -> None:
+    outside = (run / "latest").resolve().rename(run.parent / "elsewhere")
+    (run / "latest").unlink()
+    (run / "latest").symlink_to(outside)
+    refused(run, "is a link to .*elsewhere.*, outside")
+    tl.load(outside)
+
+
+def test_a_snapshot_of_the_hub_has_links_to_blobs(model: Path, tmp_path: Path) -> None:
+    snapshot = tmp_path / "models--me--toy" / "snapshots" / "0123"
+    snapshot.mkdir(parents=True)
+    (tmp_path / "models--me--toy" / "blobs").mkdir()
+    for path in model.iterdir():
+        blob = tmp_path / "models--me--toy" / "blobs" / hashlib.sha256(path.read_bytes()).hexdigest()
+        shutil.copy(path, blob)
+        (snapshot / path.name).symlink_to(f"../../blobs/{blob.name}")
+    assert tl.load(snapshot).num_states == 4
+
+
+@pytest.fixture
+def little_memory() -> Iterator[None]:
+    """No more than another gigabyte of address space."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + 2**30, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("value", [10**6, 10**9, 2**62, 2**63, 0, -1, 1.5, "a", None, [], {}, [[1]], {"class": []}])
+@pytest.mark.parametrize("name", ["width", "depth", "num_states", "shape", "time_size"])
+def test_sizes_that_the_weights_do_not_have(model: Path, name: str, value: object) -> None:
+    edit(model, lambda config: config["denoiser"]["network"].update({name: value}))
+    refused(model, "model")
+
+
+@pytest.mark.usefixtures("little_memory")
+@pytest.mark.parametrize("value", [10**5, 10**9, 2**63, 0, -1, None, "a", [4], {"tensor": []}, {"tensor": "no"}])
+def test_processes_that_no_machine_has_memory_for(model: Path, value: object) -> None:
+    edit(model, lambda config: config["process"].update(num_states=value))
+    refused(model, "model")
+
+
+def test_nested_configurations(model: Path) -> None:
+    text = (model / "config.json").read_text()
+    (model / "config.json").write_text(text.replace('"points"', "[" * 10**5 + "]" * 10**5))
+    refused(model, "nested more than 50 deep")
+
+
+def header_of(content: bytes) -> tuple[dict[str, Any], bytes]:
+    length = int.from_bytes(content[:8], "little")
+    return json.loads(content[8 : 8 + length]), content[8 + length :]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda entry: entry.update(shape=[10**12]),
+        lambda entry: entry.update(shape=[2**62, 4]),
+        lambda entry: entry.update(shape=[-1]),
+        lambda entry: entry.update(shape=None),
+        lambda entry: entry.update(dtype="F7"),
+        lambda entry: entry.update(dtype=[]),
+        lambda entry: entry.update(data_offsets=[0, 2**63]),
+        lambda entry: entry.update(data_offsets=[0]),
+        lambda entry: entry.update(data_offsets=True),
+        lambda entry: entry.clear(),
+    ],
+)
+def test_headers_of_weights(model: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    header, numbers = header_of((model / "model.safetensors").read_bytes())
+    change(header["denoiser.network.output.bias"])
+    text = json.dumps(header).encode()
+    content = len(text).to_bytes(8, "little") + text + numbers
+    (model / "model.safetensors").write_bytes(content)
+    edit(model, lambda config: config.update(weights_sha256=hashlib.sha256(content).hexdigest()))
+    refused(model, "model.safetensors is damaged: .*get another copy")
+
+
+@pytest.mark.parametrize("length", [2**64 - 1, 2**40, 0, 5])
+def test_lengths_of_headers(model: Path, length: int) -> None:
+    content = length.to_bytes(8, "little") + (model / "model.safetensors").read_bytes()[8:]
+    (model / "model.safetensors").write_bytes(content)
+    refused(model, "model.safetensors is damaged")
+
+
+STATES: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "list": lambda state: [state],
+    "no weights": lambda state: {key: value for key, value in state.items() if key != "weights"},
+    "format": lambda state: state | {"format": 7},
+    "weights": lambda state: state | {"weights": {"a": torch.zeros(1)}},
+    "many numbers": lambda state: state | {"rng": {"cpu": torch.zeros(1).expand(10**6, 10**6)}},
+    "random numbers": lambda state: state | {"rng": {"cpu": torch.zeros(1, 3)}},
+    "pending": lambda state: state | {"pending": {"loss": 3}},
+    "moments": lambda state: state | {"optimizer": {"state": {"x": {"step": torch.zeros(2)}}, "param_groups": []}},
+    "hyperparameters": lambda state: state | {"optimizer": state["optimizer"] | {"param_groups": None}},
+}
+
+
+@pytest.mark.parametrize("change", STATES.values(), ids=STATES.keys())
+def test_states_of_runs(run: Path, change: Callable[[Any], Any], capsys: pytest.CaptureFixture[str]) -> None:
+    path = (run / "latest").resolve() / "state.pt"
+    buffer = io.BytesIO()
+    torch.save(change(torch.load(path, weights_only=True)), buffer)
+    path.write_bytes(buffer.getvalue())
+    seal(path.parent)
+    assert resume(run) == 2
+    told = capsys.readouterr().err.splitlines()[-1]
+    assert told.startswith("tauleap: error: ")
+    assert str(path.parent) in told
+    assert "weights_only" not in told
+
+
+class Harm:
+    """A pickle that would run code."""
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
+        return os.system, ("true",)
+
+
+def test_no_advice_to_run_code(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save({"format": 1, "weights": Harm()}, buffer)
+    with pytest.raises(ValueError, match="it must hold tensors and plain values") as raised:
+        from_bytes(buffer.getvalue(), tmp_path / "state.pt")
+    assert "weights_only" not in str(raised.value)
+
+
+def test_an_archive_that_unpacks_to_more_than_it_has(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", bytes(10**7))
+    with pytest.raises(ValueError, match="unpacks to 10,000,000 bytes"):
+        from_bytes(buffer.getvalue(), tmp_path / "state.pt")
+
+
+def test_recipes_of_runs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for content in (b"[" * 10**5, b"[]", b'{"recipe": 3, "versions": {}}'):
+        (run / "latest" / "recipe.json").write_bytes(content)
+        seal(run / "latest")
+        assert resume(run) == 2
+        assert "recipe.json is damaged" in capsys.readouterr().err
+
+
+def test_nothing_that_a_model_says_reaches_the_terminal_as_a_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = small_model()
+    model.about["data"] = ["\x1b]0;title\x07 points\r"]
+    folder = model.save(tmp_path / "m\x1b[31m")
+    assert cli.main(["info", str(folder)]) == 0
+    told = capsys.readouterr().out
+    assert "\\x1b]0;title\\x07 points\\r" in told
+    assert printable(told, lines=True) == told
+    edit(folder, lambda config: config["process"].update({"\x1b[2J": 1}))
+    assert cli.main(["info", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert printable(error, lines=True) == error
+
+
+def test_a_card_of_another_type(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(model, lambda config: config["about"].update(step="many", data={"a": 1}, bits_per_dim=[1]))
+    assert cli.main(["info", str(model)]) == 0
+    assert "trained" not in capsys.readouterr().out
+
+
+def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
+    model = small_model()
+    model.form = ArrayForm((3,), 0, 4, None, True, "int64")
+    refused(model.save(tmp_path / "m"), r"its shape is \(2,\), that of its array is \(3,\)")
+
+
+def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
+    mlp = network.ResidualMLP(4, (3,), width=4, hidden=4, depth=1)
+    process = noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3]))
+    folder = Model(process, denoise.NetworkDenoiser(mlp), shape=(3,)).save(tmp_path / "m")
+    refused(folder, r"shape must have .* the sites \(2,\)")
+
+
+def test_states_that_a_form_does_not_have() -> None:
+    for form, x in (
+        (TextForm(2, "ab"), [[0, 2]]),
+        (TableForm(("a", "b"), (("x",), ("1", "2")), False), [[1, 0]]),
+        (ArrayForm((2,), 0, 3, None, True, "int64"), [[0, -1]]),
+    ):
+        with pytest.raises(ValueError, match=r"row 0 has the state .* does not have"):
+            form.check(torch.tensor(x))
+
+
+def test_data_that_is_not_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("x.csv", "x.npy", "x.npz", "x.txt", "x.tsv", "x.parquet", "t-idx3-ubyte.gz", "x.tar.gz"):
+        os.mkfifo(tmp_path / name)
+        assert cli.main(["train", str(tmp_path / name), "--out", str(tmp_path / "run")]) == 2
+        assert str(tmp_path / name) in capsys.readouterr().err
+    assert cli.main(["train", "/dev/zero", "--out", str(tmp_path / "run")]) == 2
+    assert not (tmp_path / "run").exists()
