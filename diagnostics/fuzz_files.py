@@ -26,12 +26,11 @@ from _fuzz import Case, attempt, command, in_a_process, main
 from _mutations import mutate_bytes, mutate_json, replace_name
 
 from tauleap._printable import printable
-from tauleap.cli import train as _  # noqa: F401 (imported here, so that no case has to)
 from tauleap.data import cifar, open_data
 from tauleap.data.form import Form
 from tauleap.data.midi import Note, write_midi
-from tauleap.fitting import fit as __  # noqa: F401
 
+_OPTIONS = ["--steps", "1", "--minutes", "0.03", "--accelerator", "cpu"]
 _RECORDS = 6
 """Pictures in each file of CIFAR-10: the real 10,000 would take a second per case."""
 
@@ -125,7 +124,14 @@ def prepare(scratch: Path) -> Case:
     cifar._RECORDS = _RECORDS
     good = scratch / "good"
     good.mkdir()
-    in_a_process(lambda: make_files(good))
+
+    def make() -> None:
+        make_files(good)
+        command(["train", str(good / "table.parquet"), *_OPTIONS, "--out", str(scratch / "run")])
+        for path in sorted(good.iterdir()):
+            open_data(path)
+
+    in_a_process(make, scratch / "modules")
     names = sorted(path.name for path in good.iterdir())
 
     def case(rng: random.Random, folder: Path) -> tuple[str, str, str]:
@@ -181,8 +187,7 @@ def read(rng: random.Random, path: Path, form: Form | None, folder: Path) -> tup
     if form is not None:
         return attempt(lambda: form.read_and_tell(path), folder.name, printed=printable)
     if rng.random() < 0.06:
-        options = ["--steps", "1", "--minutes", "0.03", "--out", str(folder / "run"), "--accelerator", "cpu"]
-        return command(["train", str(path), *options])
+        return command(["train", str(path), *_OPTIONS, "--out", str(folder / "run")])
     return attempt(lambda: open_data(path), folder.name)
 
 

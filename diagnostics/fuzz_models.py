@@ -25,7 +25,6 @@ from _mutations import mutate_bytes, mutate_json, replace_name
 
 import tauleap as tl
 from tauleap import _manifest, denoise, network, noise
-from tauleap.cli import sample as _  # noqa: F401 (imported here, so that no case has to)
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.images import ImageForm
 from tauleap.data.memory import Kind
@@ -109,7 +108,14 @@ def prepare(scratch: Path) -> Case:
     """Make the good models and return what one case does with them."""
     good = scratch / "good"
     good.mkdir()
-    in_a_process(lambda: make_models(good))
+
+    def make() -> None:
+        make_models(good)
+        for name in ("run", "images"):
+            use(good / name, scratch)
+            shutil.rmtree(scratch / "samples")
+
+    in_a_process(make, scratch / "modules")
     names = [path.name for path in sorted(good.iterdir()) if path.is_dir()]
 
     def case(rng: random.Random, folder: Path) -> tuple[str, str, str]:
