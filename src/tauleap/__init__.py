@@ -18,11 +18,9 @@ tensor([[[1.4412, 0.0000],
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
-
 from tauleap._version import __version__
 
+TYPE_CHECKING = False  # type checkers take it as true; typing takes longer to import than all of this file
 if TYPE_CHECKING:
     from tauleap import (
         data,
@@ -80,6 +78,8 @@ _MODULES = (
 
 def __getattr__(name: str) -> object:
     """Names are fetched when they are first used, so that the command line answers without importing torch."""
+    import importlib
+
     if name in _MODULES:
         return importlib.import_module(f"tauleap.{name}")
     if name in _HOMES:

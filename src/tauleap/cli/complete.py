@@ -8,7 +8,8 @@ from pathlib import Path
 
 from tauleap import _owned
 from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import RunFolder, SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.runs import RunFolder, SamplerName, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Complete:
         """Completes and writes; says where the files are."""
         at_least("--variants", self.variants, 1)
         at_least("--steps", self.steps, 1)
+        if self.batch_size is not None:
+            at_least("--batch-size", self.batch_size, 1)
         seeded(self.seed)
         warm(self.temperature)
         if len(self.file) > 1:
@@ -50,9 +53,13 @@ class Complete:
         _owned.remove_abandoned(out)
         if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
             raise ValueError(f"{out} is there already: write another folder with --out")
+        check_run(self.run_folder)
+        if file is not None:
+            check_exists(file)
 
-        from tauleap.cli.filling import fill_to
-        from tauleap.cli.runs import open_run, rows_at_once
+        with importing():
+            from tauleap.cli.filling import fill_to
+            from tauleap.cli.runs import open_run, rows_at_once
 
         model, form = open_run(self.run_folder)
         with explaining_full_disk(out):

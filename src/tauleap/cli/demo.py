@@ -9,6 +9,7 @@ from pathlib import Path
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.demo_folder import claim_demo_folder
 from tauleap.cli.runs import seeded
+from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,8 @@ class Demo:
             claim_demo_folder(self.out)
             self._check_place()
 
-            from tauleap.cli.toy_demo import show
+            with importing():
+                from tauleap.cli.toy_demo import show
 
             show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)
 

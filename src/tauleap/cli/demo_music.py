@@ -8,6 +8,7 @@ from pathlib import Path
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.demo_folder import claim_demo_folder
 from tauleap.cli.runs import at_least, seeded
+from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class DemoMusic:
         with explaining_full_disk(self.out):
             claim_demo_folder(self.out)
 
-            from tauleap.cli.music_demo import play
+            with importing():
+                from tauleap.cli.music_demo import play
 
             play(self.out, steps=self.steps, seed=self.seed, as_json=self.json)

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap.cli.runs import RunFolder, at_least, seeded, tell
+from tauleap.cli.runs import RunFolder, at_least, check_exists, check_run, seeded, tell
+from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,12 @@ class Evaluate:
         seeded(self.seed)
         if self.rows is not None:
             at_least("--rows", self.rows, 1)
+        check_run(self.run_folder)
+        check_exists(self.data)
 
-        from tauleap.cli.measuring import measure
-        from tauleap.cli.runs import open_run
+        with importing():
+            from tauleap.cli.measuring import measure
+            from tauleap.cli.runs import open_run
 
         model, form = open_run(self.run_folder)
         result = measure(model, form, self.data, self.observed, self.samples, self.rows, self.seed, not self.json)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauleap.cli.runs import RunFolder, tell
+from tauleap.cli.runs import RunFolder, open_run, tell
 
 if TYPE_CHECKING:
     from tauleap.data import Form
@@ -23,8 +23,6 @@ class Info:
 
     def run(self) -> None:
         """Prints it."""
-        from tauleap.cli.runs import open_run
-
         model, form = open_run(self.run_folder)
         facts = _facts(model, form, self.run_folder)
         tell(self.json, facts, _lines(facts))

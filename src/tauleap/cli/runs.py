@@ -17,6 +17,7 @@ from typing_extensions import Doc
 from tauleap import _shipped
 from tauleap._full_disk import FullDiskError, explaining_full_disk
 from tauleap._printable import printable
+from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,17 +47,36 @@ Leaps so long that a site jumps dozens of times take more, for each jump is draw
 """
 
 
-def open_run(run: Path) -> tuple[Model, Form]:
-    """The model of a run, a checkpoint or a saved folder, and the form in which its samples are written."""
-    from tauleap.data.array_file import ArrayForm
-    from tauleap.pretrained import builtin_models, load
-    from tauleap.pretrained.builtin import locate
+def check_run(run: Path) -> None:
+    """Raise ValueError where ``run`` is neither a folder nor the name of a model of the package; torch is not needed.
 
-    if not locate(run).is_dir():
+    Args:
+        run: the path or name, as it was typed.
+    """
+    if not run.is_dir() and (run.exists() or str(run) not in _shipped.names()):
         raise ValueError(
             f"{run} is not a folder of a run: write the folder that `tauleap train` has made, or one of the models of "
-            f"the package: {', '.join(builtin_models())}"
+            f"the package: {', '.join(_shipped.names())}"
         )
+
+
+def check_exists(path: Path) -> None:
+    """Raise ValueError where there is nothing to read at ``path``.
+
+    Args:
+        path: a file or folder, as it was typed.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} is not a file: nothing of this name exists")
+
+
+def open_run(run: Path) -> tuple[Model, Form]:
+    """The model of a run, a checkpoint or a saved folder, and the form in which its samples are written."""
+    check_run(run)
+    with importing():
+        from tauleap.data.array_file import ArrayForm
+        from tauleap.pretrained import load
+
     model = load(run)
     if model.shape is None:
         raise ValueError(

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, seeded, tell, warm
+from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, check_run, seeded, tell, warm
 from tauleap.cli.shards import Shard
+from tauleap.cli.signals import importing
 
 _MOST = 10**8
 
@@ -65,13 +66,20 @@ class Sample:
             raise ValueError("--guidance needs --label, the label that is to be louder")
         if self.batch_size is not None and self.memory is not None:
             raise ValueError("--batch-size and --memory both say how many are made at a time: write one of them")
+        if self.batch_size is not None:
+            at_least("--batch-size", self.batch_size, 1)
         shard = Shard.read(self.shard)
         scale, start = self._corrector()
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
-        from tauleap.cli.drawing import Request, draw_to, recorded_batch_size
-        from tauleap.cli.labels import read_labels
-        from tauleap.cli.runs import fingerprint, open_run, rows_at_once
+        check_run(self.run_folder)
+        if out.exists() and not out.is_dir():
+            raise ValueError(f"{out} is a file: write the name of a folder for the samples")
+
+        with importing():
+            from tauleap.cli.drawing import Request, draw_to, recorded_batch_size
+            from tauleap.cli.labels import read_labels
+            from tauleap.cli.runs import fingerprint, open_run, rows_at_once
 
         model, form = open_run(self.run_folder)
         if self.format is not None and form.kind != "images":

@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from tauleap import _read
+from tauleap._formats import check_supported
+from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import at_least, seeded, tell
+from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:
     from tauleap.training import Recipe, Settings
@@ -90,7 +93,7 @@ class Train:
     """How many checkpoints are kept."""
 
     def run(self) -> None:
-        """Trains; leaves with 130 or 143 after Ctrl-C or SIGTERM, and with 1 when the loss is not a number."""
+        """Trains; leaves with 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with 1 when the loss is not a number."""
         began = time.monotonic()
         if self.minutes is not None and not 0 < self.minutes < math.inf:
             raise ValueError(f"minutes must be a finite number > 0, got {self.minutes}")
@@ -113,14 +116,16 @@ class Train:
         seed = seeded(0 if self.seed is None else self.seed)
         if self.steps is not None:
             at_least("--steps", self.steps, 1)
+        check_supported(path)
         out = self.out or Path("runs") / path.resolve().stem
         if path.resolve().is_relative_to(out.resolve()):
             raise ValueError(f"{out} holds the data, {path}: write the name of a new folder for the run (--out)")
-        from tauleap._full_disk import explaining_full_disk
-        from tauleap.cli.own_data import facts_of, next_commands, train_on
-        from tauleap.data import open_data
-        from tauleap.training import NonFiniteError
-        from tauleap.training.folder import check_run_folder
+
+        with importing():
+            from tauleap.cli.own_data import facts_of, next_commands, train_on
+            from tauleap.data import open_data
+            from tauleap.training import NonFiniteError
+            from tauleap.training.folder import check_run_folder
 
         check_run_folder(out)  # before the data is read, which may take minutes
         opened = open_data(path, **{name: getattr(self, name) for name in _OF_DATA})
@@ -140,17 +145,18 @@ class Train:
             print(f"tauleap: error: {error}", file=sys.stderr)
             raise SystemExit(1) from error
         if done.stopped.startswith("SIG"):
-            tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {_same_command()}"])
+            tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {same_command()}"])
             raise SystemExit(128 + signal.Signals[done.stopped])
         files = str(done.files[0]) if len(done.files) == 1 else f"{len(done.files)} files in {out / 'samples'}"
         lines = [done.shown, f"samples: {files}", *(f"next: {line}" for line in next_commands(out, opened, path))]
         tell(self.json, facts_of(done, out), lines)
 
     def _run_recipe(self) -> None:
-        from rich.console import Console
+        with importing():
+            from rich.console import Console
 
-        from tauleap.training import NonFiniteError, Run, train
-        from tauleap.training.folder import check_run_folder
+            from tauleap.training import NonFiniteError, Run, train
+            from tauleap.training.folder import check_run_folder
 
         out = self.out or Path("runs") / self.what
         check_run_folder(out)  # before the data is downloaded and read
@@ -180,13 +186,14 @@ class Train:
         facts = {"run": str(run.folder), "step": result.step, "stopped": result.stopped}
         lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
         if result.stopped != "finished":
-            lines.append(f"to go on: {_same_command()}")
+            lines.append(f"to go on: {same_command()}")
         tell(self.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
         if result.stopped.startswith("SIG"):
             raise SystemExit(128 + signal.Signals[result.stopped])
 
     def _recipe(self) -> Recipe:
-        from tauleap import recipes
+        with importing():
+            from tauleap import recipes
 
         make = getattr(recipes, self.what.replace("-", "_"))
         if self.download and self.what != "cifar10":
@@ -222,7 +229,7 @@ def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, i
     return {"decay": steps} if steps is not None and steps > settings.warmup else {}
 
 
-def _same_command() -> str:
+def same_command() -> str:
     """What was typed; under torchrun with what is known here of its flags."""
     typed = ["tauleap", *sys.argv[1:]]
     if "TORCHELASTIC_RUN_ID" not in os.environ:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap import _read
+from tauleap import _formats, _read
 from tauleap.data import download as downloads
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
@@ -28,8 +28,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 FOLDER = "cifar-10-batches-bin"
-_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
-_TEST = ("test_batch.bin",)
+_TRAIN, _TEST = _formats.CIFAR_TRAIN, _formats.CIFAR_TEST
 _URL = f"https://www.cs.toronto.edu/~kriz/{ARCHIVE}"
 _MD5 = "c32a1d4ab5d03f1284b67883e8d87530"  # as its authors publish it
 _MOST_PACKED = 2**28  # it has 170,052,171 bytes
@@ -81,7 +80,7 @@ def is_cifar(path: Path) -> bool:
     """Whether a file is an archive, or a folder has the files of one: of any version, since some are refused."""
     if path.is_dir():
         return any((path / name).is_file() for name in (_TRAIN[0], _pickled(_TRAIN[0])))
-    return path.is_file() and path.name.lower().endswith((".tar.gz", ".tgz", ".tar"))
+    return path.is_file() and path.name.lower().endswith(_formats.ARCHIVES)
 
 
 def is_batch(path: Path) -> bool:

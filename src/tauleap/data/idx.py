@@ -11,7 +11,6 @@ import gzip
 import io
 import math
 import os
-import re
 import struct
 import zlib
 from pathlib import Path
@@ -20,9 +19,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tauleap import _formats
 from tauleap.data import limits
 
-_NAME = re.compile(r"[.-]idx\d-ubyte(\.gz)?$", re.IGNORECASE)
 _TYPES = {0x08: "bytes", 0x09: "signed bytes", 0x0B: "int16", 0x0C: "int32", 0x0D: "float32", 0x0E: "float64"}
 _MOST_AXES = 8
 _RATIO = 1032  # deflate makes at most this many bytes of one
@@ -31,7 +30,7 @@ _BLOCK = 2**20
 
 def is_idx(path: Path) -> bool:
     """Whether a file is called like one, as ``train-images-idx3-ubyte.gz`` or ``train-images.idx3-ubyte``."""
-    return path.is_file() and _NAME.search(path.name) is not None
+    return path.is_file() and _formats.IDX_NAME.search(path.name) is not None
 
 
 def read_idx(path: str | os.PathLike[str]) -> Tensor:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap import _check, _files
+from tauleap import _check, _files, _formats
 from tauleap._picture import on_white, upright
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
@@ -28,7 +28,7 @@ from tauleap.data.skipped import Skipped
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-SUFFIXES = (".png", ".jpg", ".jpeg")
+SUFFIXES = _formats.IMAGES
 _SIDE = 64
 """Pictures are made this small unless a size is asked for: a model of larger ones takes more than minutes."""
 _PIXELS = 2**25

@@ -15,7 +15,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from tauleap import _check, _files
+from tauleap import _check, _files, _formats
 from tauleap._printable import printable
 from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
@@ -29,8 +29,8 @@ from tauleap.data.skipped import Skipped
 from tauleap.data.sound import to_wav
 from tauleap.data.soundfont import installed_soundfont
 
-SUFFIXES = (".mid", ".midi")
-ROLLS = (".npz",)
+SUFFIXES = _formats.MIDI
+ROLLS = _formats.ROLLS
 STEPS = 256
 _LONGEST_FILE = 2**24  # bytes; a symphony has a megabyte
 _HEARD = 8  # melodies that are also written as sound

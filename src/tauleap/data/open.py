@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
+from tauleap import _formats
 from tauleap._printable import one_line, printable
-from tauleap.data import images, music
 from tauleap.data.array_file import open_array
 from tauleap.data.folder import files_in
 from tauleap.data.form import Opened
@@ -18,11 +18,6 @@ from tauleap.data.images import open_images, open_packed
 from tauleap.data.music import open_music
 from tauleap.data.table import open_table
 from tauleap.data.text import open_text
-
-_KINDS = (
-    ".npy, .npz, .csv, .tsv, .parquet, .txt, a folder of MIDI files or piano rolls, a folder of PNG or JPEG pictures, "
-    "an idx file (-idx3-ubyte, .gz) or CIFAR-10 (cifar-10-binary.tar.gz)"
-)
 
 
 def open_data(
@@ -90,27 +85,24 @@ def _open(
 
 
 def _by_suffix(path: Path) -> tuple[Any, tuple[str, ...]]:
+    _formats.check_supported(path)
     suffix = path.suffix.lower()
-    if suffix in (".npy", ".npz"):
+    if suffix in _formats.ARRAYS:
         return open_array, ("length", "array", "ordinal")
-    if suffix in (".csv", ".tsv", ".parquet"):
+    if suffix in _formats.TABLES:
         return open_table, ("drop",)
-    if suffix == ".txt":
-        return open_text, ("length", "coding")
-    if suffix in (*images.SUFFIXES, *music.SUFFIXES):
-        raise ValueError(f"{path} is one piece: give the folder that holds many such files")
-    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}; what can be read is {_KINDS}")
+    return open_text, ("length", "coding")
 
 
 def _open_folder(path: Path, given: dict[str, Any]) -> Opened:
     endings = Counter(file.suffix.lower() for file in files_in(path))
-    kinds = ((*music.SUFFIXES, *music.ROLLS), images.SUFFIXES)
+    kinds = ((*_formats.MIDI, *_formats.ROLLS), _formats.IMAGES)
     scores, pictures = (sum(endings[s] for s in suffixes) for suffixes in kinds)
     if scores and pictures:
         raise ValueError(f"{path} holds {scores} MIDI files and {pictures} pictures: give a folder of one kind")
     if not scores and not pictures:
         few = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
-        raise ValueError(f"{path} holds {few}; what can be read is {_KINDS}")
+        raise ValueError(f"{path} holds {few}; what can be read is {_formats.READABLE}")
     opener, takes = (open_music, ("length",)) if scores else (open_images, ("size",))
     opened = opener(path, **_fitting(given, takes, path))
     others = endings.total() - scores - pictures

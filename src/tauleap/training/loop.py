@@ -46,7 +46,7 @@ class Result:
     step: int
     checkpoint: Path
     stopped: str
-    """Why it left: "finished", "minutes", "SIGINT" or "SIGTERM"."""
+    """Why it left: "finished", "minutes", "SIGINT", "SIGTERM" or "SIGHUP"."""
     first: bool
     """Whether this is the first rank, the one that speaks."""
 
@@ -54,8 +54,8 @@ class Result:
 def train(recipe: Recipe, run: Run, *, console: Console | None = None) -> Result:
     """Trains until the recipe's number of steps, going on from the newest checkpoint in the run's folder.
 
-    Killed at any moment and started again, it gives the same weights bit for bit on the same machine. SIGTERM and
-    Ctrl-C end it with a checkpoint.
+    Killed at any moment and started again, it gives the same weights bit for bit on the same machine. Ctrl-C,
+    SIGTERM and SIGHUP end it with a checkpoint.
     """
     fabric = run.launch(recipe.settings.precision)
     devices = [fabric.device] if fabric.device.type == "cuda" else []

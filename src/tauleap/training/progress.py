@@ -52,7 +52,11 @@ class Pace:
 
 
 class Display:
-    """Shows the step, the loss, bits/dim, steps a second and the time left; ``quiet`` shows nothing."""
+    """Shows the step, the loss, bits/dim, steps a second and the time left; ``quiet`` shows nothing.
+
+    When nothing can be printed any more, as on a terminal that was closed, it becomes quiet: training continues, and
+    the signal that came with the closing ends it with a checkpoint.
+    """
 
     def __init__(self, console: Console, watch: Stopwatch, step: int, steps: int, *, quiet: bool = False) -> None:
         self._console, self._steps, self._quiet = console, steps, quiet
@@ -67,17 +71,17 @@ class Display:
 
     def __enter__(self) -> Display:
         if self._bar is not None:
-            self._bar.start()
+            self._attempt(self._bar.start)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bar is not None:
-            self._bar.stop()
+            self._attempt(self._bar.stop)
 
     def say(self, text: str) -> None:
         """Prints a line, above the bar where there is one."""
         if not self._quiet:
-            self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+            self._attempt(lambda: self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True))
 
     def validated(self, value: float, stderr: float) -> None:
         """Shows this bits/dim from now on."""
@@ -85,8 +89,9 @@ class Display:
 
     def end(self, step: int) -> None:
         """Leaves the bar where the run has come to."""
-        if self._bar is not None:
-            self._bar.update(self._task, completed=step, refresh=True)
+        bar = self._bar
+        if bar is not None:
+            self._attempt(lambda: bar.update(self._task, completed=step, refresh=True))
 
     def due(self) -> bool:
         """Whether it is time to show something. Asked at every step, and cheap enough for that."""
@@ -98,7 +103,15 @@ class Display:
         pace = self._pace.at(step)
         left = timedelta(seconds=round((self._steps - step) / pace)) if pace > 0 else "?"
         news = f"loss {loss:.4g}  {self._bits}{pace:.1f} steps/s  {left} left"
-        if self._bar is None:
+        bar = self._bar
+        if bar is None:
             self.say(f"step {step}/{self._steps}  {news}")
         else:
-            self._bar.update(self._task, completed=step, news=news, refresh=True)
+            self._attempt(lambda: bar.update(self._task, completed=step, news=news, refresh=True))
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        """Call ``action``, which prints."""
+        try:
+            action()
+        except OSError:
+            self._quiet = True

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, heard between two steps."""
+"""Ctrl-C, SIGTERM and SIGHUP, handled between two steps."""
 
 from __future__ import annotations
 
@@ -7,11 +7,17 @@ import threading
 from types import FrameType, TracebackType
 from typing import Any
 
+_UNHANDLED = object()
+
 
 class Stop:
-    """While it is entered, the first signal is noted in ``signal``; a second one does what it always does."""
+    """While it is entered, the first signal is noted in ``signal``; a second one does what it always does.
 
-    _HEARD = (signal.SIGINT, signal.SIGTERM)
+    SIGHUP, sent when a terminal closes, is left alone where it is ignored, as under ``nohup``. After the first signal
+    it is ignored until the end of the block: a terminal and its shell both send one, and some send it after SIGTERM.
+    """
+
+    _HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
@@ -19,7 +25,9 @@ class Stop:
 
     def __enter__(self) -> Stop:
         if threading.current_thread() is threading.main_thread():  # elsewhere Python does not let us listen
-            self._before = {heard: signal.signal(heard, self._hear) for heard in self._HEARD}
+            ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            handled = [number for number in self._HEARD if not (ignored and number == signal.SIGHUP)]
+            self._before = {heard: signal.signal(heard, self._hear) for heard in handled}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -27,7 +35,11 @@ class Stop:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
+        hangup = self._before.pop(signal.SIGHUP, _UNHANDLED)
         self._leave()
+        if hangup is not _UNHANDLED:
+            signal.signal(signal.SIGHUP, signal.SIG_IGN)
+            self._before[signal.SIGHUP] = hangup
 
     def _leave(self) -> None:
         while self._before:

@@ -1,0 +1,78 @@
+"""What surrounds every command: streams, signals, and errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from tauleap._printable import printable
+from tauleap._version import __version__
+from tauleap.cli.output import Output, open_standard_descriptors, steady_output
+from tauleap.cli.signals import importing, raising_signals
+
+_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the system that are no fault of what was typed."""
+
+_NO_MEMORY = ("allocate memory", "out of memory")
+
+
+def run(arguments: Sequence[str] | None) -> int:
+    """Run a command; see :func:`tauleap.cli.main`."""
+    if arguments is not None:
+        with steady_output() as output:
+            return _finish(list(arguments), output)
+    with raising_signals():
+        open_standard_descriptors()
+        with steady_output() as output:
+            return _finish(sys.argv[1:], output)
+
+
+def _finish(words: list[str], output: Output) -> int:
+    try:
+        code = _run(words)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
+        raise SystemExit(output.exit_code(code)) from leaving
+    return output.exit_code(code)
+
+
+def _run(words: list[str]) -> int:
+    try:
+        with importing():
+            from tauleap.cli.parsing import asks_for_version, parse
+
+            if asks_for_version(words):
+                print(f"tauleap {__version__}")
+                return 0
+            command = parse(words)
+        command.run()
+    except (ValueError, TypeError, OSError) as error:
+        if os.environ.get("TAULEAP_TRACEBACK") == "1":
+            raise
+        message = printable(" ".join(str(error).split())) or type(error).__name__
+        print(f"tauleap: error: {message}", file=sys.stderr)
+        return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
+    except (MemoryError, RuntimeError) as error:
+        # torch has no class of its own for memory that a CPU has not got.
+        if isinstance(error, RuntimeError) and not any(phrase in str(error) for phrase in _NO_MEMORY):
+            raise
+        print("tauleap: error: there is not enough memory: write a smaller --batch-size, or less data", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt as stopped:
+        number: signal.Signals = getattr(stopped, "signal", signal.SIGINT)
+        print(f"tauleap: stopped by {number.name}{_how_to_resume(words)}", file=sys.stderr)
+        return 128 + number
+    return 0
+
+
+def _how_to_resume(words: list[str]) -> str:
+    if words[:1] == ["complete"]:
+        return ": nothing was written"
+    if words[:1] not in (["train"], ["sample"]):
+        return ""
+    from tauleap.cli.train import same_command
+
+    return f"; to resume: {same_command()}"

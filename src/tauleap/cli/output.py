@@ -1,0 +1,144 @@
+"""Standard streams on which printing never fails: any encoding, closed descriptors, and a reader or terminal that left.
+
+A command's result is its files; its words are for people. So work continues when the words can no longer be written,
+and the exit code says that they were lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO, cast, runtime_checkable
+
+_BROKEN_PIPE = 141
+"""128 + SIGPIPE: what a shell reports of other programs whose reader has left."""
+
+_ASCII = str.maketrans(
+    {"±": "+-", "×": "x", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+"}
+)
+"""Replacements for the characters that we, rich and tyro print ourselves."""
+
+
+@runtime_checkable
+class TextStream(Protocol):
+    """What is needed of a stream, also of one that a notebook or a test has put in the place of the standard one."""
+
+    def write(self, text: str, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+    def fileno(self) -> int: ...
+
+
+class SteadyStream:
+    """A text stream that replaces characters it cannot encode, and discards text once a write has failed.
+
+    Args:
+        stream: the stream to write to.
+    """
+
+    def __init__(self, stream: TextStream) -> None:
+        self._stream = stream
+        self.error: OSError | None = None
+
+    def write(self, text: str) -> int:
+        """Write ``text``, or discard it after an error."""
+        self._attempt(lambda: self._stream.write(encodable(text, getattr(self._stream, "encoding", None))))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream, unless it has failed."""
+        self._attempt(self._stream.flush)
+
+    def _attempt(self, action: Callable[[], object]) -> None:
+        if self.error is not None:
+            return
+        try:
+            action()
+        except OSError as error:
+            self.error = error
+            self._discard()
+
+    def _discard(self) -> None:
+        """Point the descriptor to the null device: Python flushes its buffer once more at exit, and would complain."""
+        try:
+            descriptor = self._stream.fileno()
+        except (OSError, ValueError):
+            return
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def encodable(text: str, encoding: str | None) -> str:
+    r"""Return ``text`` with the characters that ``encoding`` lacks replaced.
+
+    >>> encodable("2.5 ± 0.1 for café", "ascii")
+    '2.5 +- 0.1 for caf\\xe9'
+    """
+    if encoding is None:
+        return text
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_ASCII).encode(encoding, "backslashreplace").decode(encoding)
+    return text
+
+
+class Output:
+    """The two streams of a command.
+
+    Args:
+        out: standard output.
+        err: standard error.
+    """
+
+    def __init__(self, out: SteadyStream, err: SteadyStream) -> None:
+        self.out, self.err = out, err
+
+    def exit_code(self, code: int) -> int:
+        """Return ``code``, or the code of a standard output that could not be written where all else went well."""
+        self.out.flush()
+        self.err.flush()
+        lost = self.out.error
+        if code != 0 or lost is None:
+            return code
+        if lost.errno == errno.EPIPE:
+            return _BROKEN_PIPE
+        self.err.write(f"tauleap: error: the standard output cannot be written: {lost.strerror}\n")
+        self.err.flush()
+        return 1
+
+
+@contextmanager
+def steady_output() -> Iterator[Output]:
+    """Replace ``sys.stdout`` and ``sys.stderr`` by steady streams for a block."""
+    before = sys.stdout, sys.stderr
+    # A stream is None where its descriptor was closed when Python started.
+    out, err = (SteadyStream(io.StringIO() if stream is None else stream) for stream in before)
+    output = Output(out, err)
+    sys.stdout, sys.stderr = cast(TextIO, output.out), cast(TextIO, output.err)
+    try:
+        yield output
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def open_standard_descriptors() -> None:
+    """Open those of the descriptors 0, 1 and 2 that are closed on the null device.
+
+    Otherwise the next file that is opened gets such a number, and everything printed by other code goes into it.
+    """
+    while True:
+        descriptor = os.open(os.devnull, os.O_RDWR)
+        if descriptor > 2:
+            os.close(descriptor)
+            return
+        os.set_inheritable(descriptor, True)

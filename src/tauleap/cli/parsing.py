@@ -1,0 +1,135 @@
+"""From the words of a command line to a command; a mistake is one line on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from tauleap.cli.commands import COMMANDS, Command
+
+_DESCRIPTION = (
+    "Continuous-time diffusion for discrete data. "
+    "`tauleap COMMAND --help` lists a command's options, `tauleap --version` prints the version; "
+    "with TAULEAP_TRACEBACK=1 in the environment an error shows where it came from."
+)
+_NARROWEST = 40
+"""Columns: tyro needs unbounded memory for help in fewer than about 20."""
+_UNWRAPPED = 10_000
+"""Columns in which tyro puts each sentence of an error into one line."""
+
+
+def asks_for_version(words: Sequence[str]) -> bool:
+    """Return whether the words are ``--version``, or a command with ``--version``."""
+    return list(words) == ["--version"] or (words[:1] != [] and words[0] in COMMANDS and "--version" in words[1:])
+
+
+def parse(words: Sequence[str]) -> Command:
+    """Return the command with its options; leave with exit code 2 and one line on stderr where there is a mistake.
+
+    Args:
+        words: the arguments of the command line, without the name of the program.
+    """
+    words = _expand(list(words))
+    empty = _empty_path(words)
+    if empty is not None:
+        _leave(f"{empty} is an empty name: write the name of a file or folder", words)
+
+    import tyro
+
+    said = io.StringIO()
+    shows_help = any(word in ("-h", "--help") for word in words)
+    width = max(_NARROWEST, shutil.get_terminal_size().columns) if shows_help else _UNWRAPPED
+    try:
+        with _columns(width), contextlib.redirect_stderr(said):
+            return tyro.extras.subcommand_cli_from_dict(
+                COMMANDS,
+                prog="tauleap",
+                description=_DESCRIPTION,
+                args=words,
+                config=(tyro.conf.PositionalRequiredArgs,),
+            )
+    except SystemExit as leaving:
+        if leaving.code in (0, None):
+            raise
+        _leave(_sentence(said.getvalue()), words)
+
+
+def _expand(words: list[str]) -> list[str]:
+    """Replace what tyro does not know: the short name -n in its spellings, and ``demo music``."""
+    if words[:2] == ["demo", "music"]:
+        return ["demo-music", *words[2:]]
+    if words[:1] != ["sample"]:
+        return words
+    expanded = []
+    for word in words:
+        value = re.fullmatch(r"-n(?:=(.*)|([+-]?\d.*))", word, re.DOTALL)
+        if value is not None:
+            expanded += ["--n", value[1] if value[2] is None else value[2]]
+        else:
+            expanded.append("--n" if word == "-n" else word)
+    return expanded
+
+
+def _empty_path(words: list[str]) -> str | None:
+    """Return the first word that stands where a path belongs and is empty, or None: Path("") is the current folder."""
+    for before, word in itertools.pairwise(words):
+        if word in ("--out=", "--data="):
+            return word
+        is_value = before.startswith("--") and before not in ("--out", "--data")
+        if not is_value and not word.strip() and not (word and Path(word).exists()):
+            return f"{before} {word!r}"
+    return None
+
+
+def _leave(message: str, words: list[str]) -> NoReturn:
+    command = f" {words[0]}" if words and words[0] in COMMANDS else ""
+    print(f"tauleap: error: {message} (see tauleap{command} --help)", file=sys.stderr)
+    raise SystemExit(2)
+
+
+def _sentence(box: str) -> str:
+    """Return the sentences of a tyro error in one line, without its frame and the help of every option."""
+    box = re.sub(r"\x1b\[[0-9;]*m", "", box)
+    frame = set(" │|╭╮╰╯─-")
+    lines = ["" if set(line) <= frame else line.strip(" │|") for line in box.splitlines()]
+    # The first line is a title, which the text repeats; empty lines were rules.
+    sections: list[list[str]] = [[]]
+    for line in lines[1:]:
+        if line:
+            sections[-1].append(line)
+        elif sections[-1]:
+            sections.append([])
+    texts = [" ".join(section) for section in sections if section]
+    sentence = texts[0] if texts else "the arguments cannot be used"
+    sentence = re.sub(r"^Expected one of", "a command is missing: write one of", sentence)
+    sentence = re.sub(r"^Error parsing (\S+):", r"\1", sentence).removesuffix(" (required)")
+    for text in texts[1:]:
+        if text.startswith("Available subcommands"):
+            sentence += f"; {text}"
+        if text.startswith("Perhaps you meant"):
+            names = dict.fromkeys(re.findall(r"(?<!\S)--(?!help )[a-z][a-z-]*(?=\s+[A-Z{])", text))
+            sentence += f"; perhaps you meant {' or '.join(names)}" if names else ""
+    sentence = re.sub(r"invalid literal for int\(\) with base 10: ('.*')", r"must be a whole number, got \1", sentence)
+    return re.sub(r"could not convert string to float: ('.*')", r"must be a number, got \1", sentence)
+
+
+@contextlib.contextmanager
+def _columns(number: int) -> Iterator[None]:
+    """Give tyro a terminal of this width."""
+    before = os.environ.get("COLUMNS")
+    os.environ["COLUMNS"] = str(number)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["COLUMNS"]
+        else:
+            os.environ["COLUMNS"] = before

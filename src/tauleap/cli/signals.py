@@ -1,0 +1,72 @@
+"""Ctrl-C, SIGTERM and SIGHUP of a command: no traceback, and an exit code of 128 plus the signal's number."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Stopped(KeyboardInterrupt):
+    """A signal that ends the command; unfinished files are removed on the way out.
+
+    Args:
+        number: the signal.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.signal = signal.Signals(number)
+
+
+@contextmanager
+def raising_signals() -> Iterator[None]:
+    """Raise :class:`Stopped` where the signals arrive within the block; after it they end the process silently.
+
+    A signal that is ignored, as SIGHUP is under ``nohup``, stays ignored.
+    """
+    handled = []
+    if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
+        handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    for number in handled:
+        signal.signal(number, _raise)
+    try:
+        yield
+    finally:
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """End the process at once where a signal arrives within the block, which only imports.
+
+    An exception within an import of torch may be lost, or become another one.
+    """
+    swapped = []
+    if threading.current_thread() is threading.main_thread():
+        swapped = [number for number in _SIGNALS if signal.getsignal(number) is _raise]
+    for number in swapped:
+        signal.signal(number, _exit)
+    try:
+        yield
+    finally:
+        for number in swapped:
+            signal.signal(number, _raise)
+
+
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    if number == signal.SIGHUP:
+        # A terminal that closes and its shell both send one: the second must not interrupt the cleaning up.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    raise Stopped(number)
+
+
+def _exit(number: int, frame: FrameType | None) -> NoReturn:
+    os._exit(128 + number)
