@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sysconfig
@@ -163,7 +164,7 @@ def test_many_samples_are_many_files(
     assert [len(rows(Path(file))) - 1 for file in files] == [20, 20, 5]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGKILL])
 def test_a_real_process_is_stopped_and_goes_on(number: signal.Signals, run_of: Runs, tmp_path: Path) -> None:
     run, _ = run_of("table")
     out = tmp_path / "s"
@@ -175,7 +176,9 @@ def test_a_real_process_is_stopped_and_goes_on(number: signal.Signals, run_of: R
         time.sleep(0.02)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
-    assert process.returncode == (130 if number == signal.SIGINT else -number), error
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number), error
+    if number != signal.SIGKILL:
+        assert error == f"tauleap: stopped by {number.name}; to resume: {shlex.join(['tauleap', *command[1:]])}\n"
     assert "Traceback" not in error
     assert not list(out.glob("samples*"))
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, env=environment)

@@ -136,6 +136,41 @@ def test_the_first_signal_is_noted_and_the_second_is_not_held_back() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_hangups_after_the_first_signal_do_not_interrupt_the_checkpoint() -> None:
+    before = signal.getsignal(signal.SIGHUP)
+    for first in (signal.SIGHUP, signal.SIGINT):
+        with Stop() as stop:
+            os.kill(os.getpid(), first)
+            os.kill(os.getpid(), signal.SIGHUP)  # a terminal and its shell send one each
+            assert stop.signal == first
+        assert signal.getsignal(signal.SIGHUP) is before
+
+
+def test_a_hangup_that_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        with Stop() as stop:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert stop.signal is None
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_terminal_that_is_gone_does_not_end_a_run() -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(5, "Input/output error")
+
+    for terminal in (True, False):
+        display = Display(Console(file=Gone(), force_terminal=terminal), Stopwatch(), 0, 10)
+        with display:
+            display.say("a line")
+            display.show(5, 0.5)
+            display.end(10)
+        assert not display.due()
+
+
 def test_a_thread_cannot_listen_and_does_not_fail() -> None:
     seen = []
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
@@ -116,7 +117,7 @@ def draw_to(
         parts.mkdir(exist_ok=True)
         with locked(out, f"{_PARTS}/{shard.index}-of-{shard.count}.lock"):
             undone = [first for first in shard.of(request.places) if not _part(parts, first).exists()]
-            shown = Console(stderr=True, quiet=not progress or len(undone) < 2)
+            shown = Console(stderr=True, quiet=not progress or len(undone) < 2 or not sys.stderr.isatty())
             for first in track(undone, "sampling", console=shown, transient=True):
                 if not _part(parts, first).exists():  # nor made by a shard of another cut
                     x = _make(parts, first, model, sampler, request)

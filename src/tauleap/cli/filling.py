@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,7 @@ def fill_to(
     x = data.x.long().expand(variants, *data.x.shape).clone()
     incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
     work = [(variant, begin) for variant in range(variants) for begin in range(0, len(incomplete), size)]
-    shown = Console(stderr=True, quiet=not progress or len(work) < 2)
+    shown = Console(stderr=True, quiet=not progress or len(work) < 2 or not sys.stderr.isatty())
     for variant, begin in track(work, "completing", console=shown, transient=True):
         rows = incomplete[begin : begin + size]
         x[variant, rows] = model.complete(
