@@ -29,7 +29,8 @@ DIRECT = {
     "testing": ["evaluate", "data"],
     "recipes": ["training"],
     "choose": ["training"],
-    "fitting": ["choose"],
+    "baseline": ["choose"],
+    "fitting": ["baseline"],
     "cli": ["recipes", "fitting"],
 }
 

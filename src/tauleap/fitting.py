@@ -7,7 +7,7 @@ import math
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -21,12 +21,13 @@ from torch import Tensor, nn
 from tauleap import _check, _files
 from tauleap._full_disk import explaining_full_disk
 from tauleap._printable import printable
-from tauleap.choose import Choice, choose, column_marginals
+from tauleap.baseline import independent_rows, varying_sites
+from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
 from tauleap.data.memory import Kind, read, take
 from tauleap.denoise import Denoiser, NetworkDenoiser
-from tauleap.evaluate import Estimate, bits_per_dim
+from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
 from tauleap.pretrained import Model, load
@@ -123,8 +124,11 @@ def fit(
             deadline = min(deadline, time.monotonic() + _LAST_SECONDS)
         elif math.isinf(deadline):
             deadline = time.monotonic() + max(_LAST_SECONDS, time.monotonic() - began)
-        best, model, found = _better(folder, result.checkpoint, held_out, seed, deadline)
-        alone = _independent(column_marginals(rows), held_out, found.n)
+        best, model, bits = _better(folder, result.checkpoint, held_out, seed, deadline)
+        found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
+        varying = varying_sites(rows)
+        meaning = found.sentence(varying_sites=varying)
+        better = found.is_better if varying > 1 and found.gain.n > 1 else None  # None: that cannot be told
         model.about = {
             "data": report,
             "choice": list(choice.reasons),
@@ -135,20 +139,20 @@ def fit(
             "stopped": result.stopped,
             "seed": seed,
             "weights": sum(p.numel() for p in model.reverse.parameters()),
-            "bits_per_dim": _plain(found),
-            "independent_bits_per_dim": _plain(alone),
+            "bits_per_dim": _plain(found.model),
+            "independent_bits_per_dim": _plain(found.independent),
+            "gain_over_independent": _plain(found.gain),
+            "better_than_independent": better,
+            "interpretation": meaning,
             "held_out_rows": len(held_out),
             "seconds": time.monotonic() - began,
         }
         if out is not None and result.first:
             _files.point(folder / "latest", best.name)
             write_report(folder, best, model.about)
-    console.print(
-        f"{found} bits/dim on held-out rows after {model.about['step']} steps; every site by itself: {alone}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
+    hint = f" (train longer: minutes={longer(model.about)})" if better is False else ""
+    after = f"after {model.about['step']} steps: {meaning}{hint}"
+    console.print(after, markup=False, highlight=False, soft_wrap=True)
     return model
 
 
@@ -160,6 +164,15 @@ def _folder_of(out: str | os.PathLike[str] | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
         yield Path(temporary)
+
+
+def longer(about: Mapping[str, Any]) -> int:
+    """Return minutes that are about three times those which a model was trained for, and the default at least.
+
+    Args:
+        about: what :func:`fit` says of the model, with the ``seconds`` that everything took.
+    """
+    return max(round(_MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
 
 
 def _split(
@@ -267,12 +280,15 @@ def _recipe(
     return Recipe("fit", lambda: (data, held_out), model, objective, settings, masking=masking)
 
 
-def _better(folder: Path, last: Path, data: Dataset, seed: int, deadline: float) -> tuple[Path, Model, Estimate[float]]:
-    """The last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise."""
+def _better(folder: Path, last: Path, data: Dataset, seed: int, deadline: float) -> tuple[Path, Model, Tensor]:
+    """The last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise.
+
+    With it come its model, and bits/dim of each row.
+    """
     best = _best(folder, last)
     model = load(last)
     if best == last:
-        return last, model, Estimate.of_mean(_measured(model, data, seed, deadline))
+        return last, model, _measured(model, data, seed, deadline)
     now = time.monotonic()
     bits = _measured(model, data, seed, now + (deadline - now) / 2)
     earlier = load(best)
@@ -280,8 +296,8 @@ def _better(folder: Path, last: Path, data: Dataset, seed: int, deadline: float)
     n = min(len(bits), len(bits_then))
     gain = Estimate.of_mean(bits[:n] - bits_then[:n])
     if gain.value > 2 * gain.stderr:
-        return best, earlier, Estimate.of_mean(bits_then)
-    return last, model, Estimate.of_mean(bits)
+        return best, earlier, bits_then
+    return last, model, bits
 
 
 def _best(folder: Path, last: Path) -> Path:
@@ -333,15 +349,6 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor
     return torch.cat(values)
 
 
-def _independent(marginals: Tensor, data: Dataset, rows: int) -> Estimate[float]:
-    """Bits/dim where every site is drawn by itself, from how often its states came in training, of the first rows."""
-    log_probs = marginals.log2().expand(rows, *marginals.shape)
-    bits = -log_probs.gather(-1, data.rows(torch.arange(rows))[..., None]).squeeze(-1)
-    known = torch.ones_like(bits) if data.missing is None else (~data.missing[:rows]).to(bits.dtype)
-    bits, known = (bits * known).reshape(rows, -1).sum(1), known.reshape(rows, -1).sum(1)
-    return Estimate.of_mean(bits / known)
-
-
 def _plain(estimate: Estimate[float]) -> dict[str, Any]:
-    stderr = estimate.stderr if math.isfinite(estimate.stderr) else None
-    return {"value": estimate.value, "stderr": stderr, "n": estimate.n}
+    value, stderr = (number if math.isfinite(number) else None for number in (estimate.value, estimate.stderr))
+    return {"value": value, "stderr": stderr, "n": estimate.n}

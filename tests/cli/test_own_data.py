@@ -78,7 +78,7 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     assert "one (2), two (3), three (9)" in said
     assert "noise: " in said
     assert "network: " in said
-    assert "every site by itself" in said
+    assert "independent sites: " in said
     assert f"samples: {out / 'samples' / 'samples.csv'}" in said
     assert f"next: tauleap sample '{out}' -n 1000" in said
     assert f"next: tauleap complete '{out}' {data}" in said
@@ -91,6 +91,46 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     facts = told(["train", data, "--out", out, "--steps", "5", "--seed", "3"], capsys)
     assert facts["step"] == 5
     assert facts["samples"] == [str(out / "samples" / "samples.csv")]
+
+
+def test_training_says_whether_dependence_was_learned(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw = np.random.default_rng(0)
+    same, three = draw.integers(0, 3, 600), draw.integers(0, 3, (600, 3))
+    cases = [
+        ("dependent", [f"{'xyz'[i]},{'pqr'[i]}" for i in same], 150, True),
+        ("too short", [f"{'xyz'[i]},{'pqr'[i]}" for i in same], 1, False),
+        ("independent", [",".join("xyz"[i] for i in row) for row in three], 150, False),
+        ("one column", ["xyz"[i] for i in same], 1, None),
+    ]
+    for name, lines, steps, better in cases:
+        file, out = tmp_path / f"{name}.csv", tmp_path / f"run {name}"
+        file.write_text("\n".join([",".join("abc"[: lines[0].count(",") + 1]), *lines]) + "\n")
+        words: list[object] = ["train", file, "--out", out, "--steps", steps, "--seed", 4]
+        said = _out(words, capsys)
+        facts = tl.load(out).about
+        assert facts["better_than_independent"] is better, facts
+        model, alone, gain = (
+            facts[key]["value"] for key in ("bits_per_dim", "independent_bits_per_dim", "gain_over_independent")
+        )
+        assert gain == pytest.approx(alone - model)
+        assert (gain > 2 * facts["gain_over_independent"]["stderr"]) is (better is True)
+        assert facts["interpretation"] in said
+        command = shlex.join(
+            ["tauleap", "train", str(file), "--minutes", "3", "--out", f"{out}-3-minutes", "--seed", "4"]
+        )
+        assert (f"next: {command}  # trains longer" in said) is (better is False)
+        known = told(["info", out], capsys)
+        assert known["gain_over_independent"] == facts["gain_over_independent"]
+        shown = _out(["info", out], capsys)
+        assert f"baseline: {alone:.4f} ± " in shown
+        assert f"gain:     {gain:.4f} ± " in shown
+        assert ("it has learned dependence" in shown) is (better is True)
+        assert ("it has not learned dependence" in shown) is (better is False)
+        if name == "too short":
+            printed = told(words, capsys)
+            assert printed["train_longer"] == command
+            assert printed["interpretation"] == facts["interpretation"]
+            assert printed["gain_over_independent"] == facts["gain_over_independent"]
 
 
 def test_the_budget_is_kept(tmp_path: Path, run_of: Runs, capsys: pytest.CaptureFixture[str]) -> None:

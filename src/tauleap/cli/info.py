@@ -47,6 +47,8 @@ def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
         "step": about.get("step"),
         "bits_per_dim": about.get("bits_per_dim"),
         "independent_bits_per_dim": about.get("independent_bits_per_dim"),
+        "gain_over_independent": about.get("gain_over_independent"),
+        "better_than_independent": about.get("better_than_independent"),
         "data": _as_lines(about.get("data", [])),
         "choice": about.get("choice", []),
     }
@@ -75,10 +77,17 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     ]
     if isinstance(facts["step"], int):
         lines.append(f"trained:  {facts['step']:,} steps")
-    for name, key in (("bits/dim", "bits_per_dim"), ("alone", "independent_bits_per_dim")):
+    for name, key in (("bits/dim", "bits_per_dim"), ("baseline", "independent_bits_per_dim")):
         found = facts[key]
         if isinstance(found, dict) and isinstance(found.get("value"), float):
             stderr = f" ± {found['stderr']:.4f}" if isinstance(found.get("stderr"), float) else ""
-            words = "on held-out rows" if name == "bits/dim" else "where every site is by itself"
+            words = "on held-out rows" if name == "bits/dim" else "under independent sites"
             lines.append(f"{name + ':':<9} {found['value']:.4f}{stderr} {words}")
+    gain, better = facts["gain_over_independent"], facts["better_than_independent"]
+    if isinstance(gain, dict) and isinstance(gain.get("value"), float) and isinstance(gain.get("stderr"), float):
+        what = {
+            True: ": it has learned dependence between the sites",
+            False: ": it has not learned dependence between the sites yet, or there is none",
+        }.get(better if isinstance(better, bool) else None, "")
+        lines.append(f"gain:     {gain['value']:.4f} ± {gain['stderr']:.4f} over independent sites{what}")
     return lines

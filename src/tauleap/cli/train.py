@@ -124,6 +124,7 @@ class Train:
         with importing():
             from tauleap.cli.own_data import facts_of, next_commands, train_on
             from tauleap.data import open_data
+            from tauleap.fitting import longer
             from tauleap.training import NonFiniteError
             from tauleap.training.folder import check_run_folder
 
@@ -148,8 +149,23 @@ class Train:
             tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {same_command()}"])
             raise SystemExit(128 + signal.Signals[done.stopped])
         files = str(done.files[0]) if len(done.files) == 1 else f"{len(done.files)} files in {out / 'samples'}"
-        lines = [done.shown, f"samples: {files}", *(f"next: {line}" for line in next_commands(out, opened, path))]
-        tell(self.json, facts_of(done, out), lines)
+        lines, facts = [done.shown, f"samples: {files}"], facts_of(done, out)
+        if done.model.about.get("better_than_independent") is False:
+            facts["train_longer"] = self._longer_command(longer(done.model.about), out)
+            lines.append(f"next: {facts['train_longer']}  # trains longer")
+        lines += [f"next: {line}" for line in next_commands(out, opened, path)]
+        tell(self.json, facts, lines)
+
+    def _longer_command(self, minutes: int, out: Path) -> str:
+        """Return the command for more minutes in a new folder: another budget may choose another network."""
+        words = ["tauleap", "train", self.what, "--minutes", str(minutes), "--out", f"{out}-{minutes}-minutes"]
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name in ("what", "out", "steps", "minutes", "json") or value == field.default:
+                continue
+            values = value if isinstance(value, tuple) else (value,)
+            words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
+        return shlex.join(words)
 
     def _run_recipe(self) -> None:
         with importing():

@@ -1,0 +1,140 @@
+"""The baseline of independent sites: has a model learned that sites depend on each other?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._shapes import States
+from tauleap.evaluate.estimate import Estimate
+
+_FEW_ROWS = 10
+"""Held-out rows below which a standard error is itself too uncertain to be relied on."""
+
+
+def independent_bits_per_dim(
+    data: States,
+    marginals: Tensor,
+    *,
+    missing: Tensor | None = None,
+    observed: Tensor | None = None,
+) -> Float[Tensor, " batch"]:
+    """Return -log2 of the product of the marginals for each row, per dimension.
+
+    It is comparable row by row with ``bits_per_dim(..., per_datapoint=True)``: a row's dimensions are the sites that
+    are neither observed nor missing.
+
+    >>> marginals = torch.tensor([[0.5, 0.5], [0.25, 0.75]])
+    >>> independent_bits_per_dim(torch.tensor([[0, 0], [1, 0]]), marginals)  # (1 + 2) / 2 bits
+    tensor([1.5000, 1.5000], dtype=torch.float64)
+
+    Args:
+        data: rows of states, int64 (n, *shape).
+        marginals: probability of each state at each site, (*shape, S); states that occur must have one above 0 for
+            the result to be finite.
+        missing: True where a value is unknown; by default all are known.
+        observed: True where a value is given and not to be predicted; by default none are.
+
+    Returns:
+        Bits per dimension of each row, float64 (n,).
+
+    Raises:
+        ValueError: if shapes differ, a state is out of range, or a row has no dimension left.
+    """
+    _check.states(data, marginals.shape[-1], name="data")
+    if marginals.shape[:-1] != data.shape[1:]:
+        raise ValueError(
+            f"marginals must be (*shape, S) for rows of shape {tuple(data.shape[1:])}, got {tuple(marginals.shape)}"
+        )
+    scored = torch.ones_like(data, dtype=torch.bool)
+    for name, mask in (("missing", missing), ("observed", observed)):
+        if mask is not None:
+            if mask.shape != data.shape:
+                raise ValueError(f"{name} must have the shape of data, {tuple(data.shape)}, got {tuple(mask.shape)}")
+            scored = scored & ~mask
+    log_probs = marginals.double().log2().expand(*data.shape, -1)
+    bits = -log_probs.gather(-1, data[..., None]).squeeze(-1)
+    # Not a product with the mask: the marginal of an arbitrary state at a missing site may be 0.
+    bits = torch.where(scored, bits, 0.0).reshape(len(data), -1).sum(1)
+    dimensions = scored.reshape(len(data), -1).sum(1)
+    if bool((dimensions == 0).any()):
+        number = int((dimensions == 0).nonzero()[0, 0])
+        raise ValueError(f"row {number} has no dimension that is neither observed nor missing: leave it out")
+    return bits / dimensions
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Bits/dim of a model and of independent sites on the same rows.
+
+    >>> found = Comparison.of(torch.tensor([1.0, 2.0, 1.5]), torch.tensor([2.0, 3.0, 2.6]))
+    >>> found.is_better
+    True
+    >>> print(found.gain)
+    1.033 +- 0.033 (n = 3)
+    """
+
+    model: Estimate[float]
+    independent: Estimate[float]
+    gain: Estimate[float]
+    """How many bits/dim the model needs less; the standard error is that of the difference, paired by row."""
+
+    @staticmethod
+    def of(model: Tensor, independent: Tensor) -> Comparison:
+        """Compare bits/dim of the same rows.
+
+        Args:
+            model: bits/dim of each row under the model.
+            independent: bits/dim of each row under independent sites.
+        """
+        if model.shape != independent.shape:
+            raise ValueError(
+                f"both must have one number per row, got {tuple(model.shape)} and {tuple(independent.shape)}"
+            )
+        gain = Estimate.of_mean(independent.detach().cpu().double() - model.detach().cpu().double())
+        return Comparison(Estimate.of_mean(model), Estimate.of_mean(independent), gain)
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the model is better than independent sites by more than two standard errors."""
+        return is_clear(self.gain.value, self.gain.stderr)
+
+    def sentence(self, *, varying_sites: int) -> str:
+        """Return what the numbers mean, in one line.
+
+        Args:
+            varying_sites: how many sites have more than one state.
+        """
+        numbers = f"{self.model} bits/dim on held-out rows; independent sites: {self.independent}"
+        if varying_sites < 2:
+            return f"{numbers}. Fewer than two sites vary, so there is no dependence between sites to learn"
+        if self.gain.n == 1:
+            return f"{numbers}. One held-out row cannot tell whether the model has learned dependence between the sites"
+        difference = f"{abs(self.gain.value):.4f} +- {self.gain.stderr:.4f}"
+        few = f" (only {self.gain.n} held-out rows: a rough comparison)" if self.gain.n < _FEW_ROWS else ""
+        if self.is_better:
+            return f"{numbers}. The model is better by {difference}: it has learned dependence between the sites{few}"
+        how = f"worse by {difference}"
+        if self.gain.value > 0:
+            how = f"better by {difference}, less than two standard errors"
+        return (
+            f"{numbers}. The model is {how}: it has not learned dependence between the sites yet, or there is none{few}"
+        )
+
+
+def is_clear(gain: float, stderr: float) -> bool:
+    """Return whether a gain is larger than two standard errors.
+
+    >>> is_clear(0.3, 0.1), is_clear(0.1, 0.1), is_clear(0.0, 0.0), is_clear(0.3, math.inf)
+    (True, False, False, False)
+
+    Args:
+        gain: the difference.
+        stderr: its standard error; inf where one row says nothing of it.
+    """
+    return math.isfinite(gain) and gain > 2 * stderr
