@@ -277,3 +277,25 @@ def test_a_copy_publishes_the_checkpoint_that_the_run_chose(tmp_path: Path, how:
     out = copied(run, tmp_path / "copy", how)
     assert tl.load(out).about == tl.load(run).about
     assert tl.load(out).about["steps_trained"] == 4
+
+
+def test_killed_before_the_oldest_checkpoint_was_removed(recipe, runs: Path, half: Path) -> None:
+    """Also where the run was finished, and the next one has nothing to write."""
+    shutil.copytree(half / "step-00000005", half / "step-00000000")
+    (half / "latest").unlink()
+    (half / "latest").symlink_to("step-00000005")
+    go_on(recipe, half, 10)
+    assert (half / "latest").resolve().name == "step-00000010"
+    assert sorted(path.name for path in half.glob("step-*")) == ["step-00000005", "step-00000010"]
+
+
+def test_a_run_that_is_refused_stays_as_it_was(recipe, half: Path) -> None:
+    """Its link may point to a checkpoint that is better than the last, and it may keep more of them."""
+    shutil.copytree(half / "step-00000005", half / "step-00000000")
+    (half / "latest").unlink()
+    (half / "latest").symlink_to("step-00000005")
+    before = contents(half)
+    with pytest.raises(ValueError, match="another recipe"):
+        train(recipe(lr=0.5), Run(out=half, accelerator="cpu", tensorboard=False, keep=1))
+    after = contents(half)
+    assert after == before

@@ -50,10 +50,14 @@ class Checkpoints:
         with _files.appearing(path) as unfinished:
             for name, content in {**files, MANIFEST: _manifest.to_bytes(files)}.items():
                 (unfinished / name).write_bytes(content)
-        _files.point(self.folder / LATEST, path.name)
+        return self.publish(Checkpoint(step, path))
+
+    def publish(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Makes a checkpoint the latest, removes all but the last few, and returns it."""
+        _files.point(self.folder / LATEST, checkpoint.folder.name)
         for old in self._found()[: -self.keep]:
             _owned.remove_folder(old.folder, CHECKPOINT_FILES)
-        return Checkpoint(step, path)
+        return checkpoint
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest that is whole; damaged ones are put aside and named."""
@@ -69,7 +73,9 @@ class Checkpoints:
             if trouble is None:
                 if checkpoint is not found[-1]:
                     say(f"going on from the previous checkpoint, {checkpoint.folder}")
-                _files.point(latest, checkpoint.folder.name)
+                # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
+                if latest.resolve() not in [each.folder.resolve() for each in self._found()]:
+                    _files.point(latest, checkpoint.folder.name)
                 return checkpoint
             aside = _owned.set_aside(checkpoint.folder, "damaged")
             say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {aside.name}")

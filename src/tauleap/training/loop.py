@@ -167,7 +167,8 @@ class _Loop:
 
     def _save(self) -> Checkpoint:
         if self.saved is not None and self.saved.step == self.step:
-            return self.saved
+            saved = self.saved  # the process that wrote it may have been killed before it did the rest
+            return from_first(self.fabric, lambda: self.checkpoints.publish(saved))
         with self.watch.paused():
             if not self.engine.weights_are_finite():
                 self._fail(f"a weight is not a number after step {self.step}, though the loss was one")
