@@ -238,9 +238,9 @@ def trouble(case: Case, work: Path, wanted: dict[str, Any], lasts: list[int]) ->
         for name in (*FOREIGN, *(f"{case.out}/{name}" for name in FOREIGN)):
             if (case.start / name).is_file() and not (work / name).is_file():
                 return [f"a file of the user is gone: {name}"]
-    finished = contents(work) == wanted
     life = live(work, case.run)
-    if life.code != 0 and not (finished and "is there already" in life.printed):
+    # Completing into a folder that is finished is refused; what is left beside it must be gone all the same.
+    if life.code != 0 and not (life.code == 2 and "is there already" in life.printed):
         return [f"the next run left with {life.code}: {life.printed[-2000:]}"]
     return differences(contents(work), wanted)
 
