@@ -85,9 +85,10 @@ def fit(
             any; None trains the generative model alone.
         num_states: S, where it is larger than what an array shows.
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
-        out: a folder for checkpoints and logs, in which the same call goes on; a temporary one if absent. Ctrl-C ends
-            training, not the call: the model is measured and returned as it is. The model is that of the checkpoint
-            which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder points to it.
+        out: a folder for checkpoints and logs, new or empty, in which the same call goes on; a temporary one if absent.
+            Ctrl-C ends training, not the call: the model is measured and returned as it is. The model is that of the
+            checkpoint which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder
+            points to it.
         accelerator: "cpu", "cuda", "mps", or "auto" for the best there is.
         progress: print the choice, the progress and the result.
         started: ``time.monotonic()`` when the minutes began, if that was before this call.
