@@ -256,6 +256,7 @@ def examine(case: Case, work: Path, points: int, twice: int, end: float, chance:
     number = min(points or life.operations, life.operations)
     plan = [[(2 * at + 1) * life.operations // (2 * number)] for at in range(number)]
     plan += [[chance.randrange(life.operations), chance.randrange(life.operations)] for _ in range(twice)]
+    chance.shuffle(plan)  # so that a short budget is spent on the whole run, not on its beginning
     for lasts in plan:
         if time.monotonic() > end:
             counts.skipped += 1
