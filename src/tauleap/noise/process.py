@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection
 from typing import Any, final
 
 import torch
@@ -254,17 +254,26 @@ class _Derived:
         self._values: dict[str, Any] = {}
         self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
         self._last: tuple[Tensor, weakref.ref[DenseKernel]] | None = None
-        self._buffers: list[tuple[Tensor, int]] = []
+        self._buffers: list[tuple[Tensor, int | None]] = []
 
-    def valid_for(self, buffers: Iterable[Tensor | None]) -> _Derived:
+    def valid_for(self, buffers: Collection[Tensor | None]) -> _Derived:
         """Return this cache, emptied if a buffer has been replaced or written to since the last call."""
-        now = [(buffer, _version(buffer)) for buffer in buffers if buffer is not None]
-        if len(now) != len(self._buffers) or any(
-            one is not other or version != known
-            for (one, version), (other, known) in zip(now, self._buffers, strict=True)
-        ):
-            self.clear()
-            self._buffers = now
+        number = 0
+        for buffer in buffers:
+            if buffer is None:
+                continue
+            if number == len(self._buffers):
+                break
+            known, version = self._buffers[number]
+            if buffer is not known or (version is not None and buffer._version != version):
+                break
+            number += 1
+        else:
+            if number == len(self._buffers):
+                return self
+        self.clear()
+        # A tensor made in inference mode does not count how often it has been written to.
+        self._buffers = [(b, None if b.is_inference() else b._version) for b in buffers if b is not None]
         return self
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
@@ -301,8 +310,3 @@ class _Derived:
 
     def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
         return _Derived, ()  # copies, and what else is made of the object's parts, make their own
-
-
-def _version(buffer: Tensor) -> int:
-    """How often a tensor has been written to; one made in inference mode does not count it."""
-    return -1 if buffer.is_inference() else buffer._version

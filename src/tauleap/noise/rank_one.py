@@ -22,13 +22,16 @@ from tauleap.noise.schedule import Schedule
 
 
 class RankOneKernel(Kernel):
-    """``noise`` is speed times c, in float64, () or (B,); ``stayed`` is alpha and ``moved`` is 1 - alpha."""
+    """``noise`` is speed times c, in float64, () or (B,); ``stayed`` is alpha and ``moved`` is 1 - alpha.
 
-    def __init__(self, noise: Tensor, law: Law) -> None:
+    ``elsewhere`` is the mass of all states but each one, ``mass_elsewhere(law)``.
+    """
+
+    def __init__(self, noise: Tensor, law: Law, elsewhere: Law) -> None:
         self.noise = noise
         self.stayed = torch.exp(-noise)
         self.moved = -torch.expm1(-noise)
-        self.law = law
+        self.law, self.elsewhere = law, elsewhere
 
     def law_at(self, x: States) -> PerSite:
         """pi_x: the probability of each site's own state, in float64."""
@@ -105,7 +108,12 @@ class RankOneProcess(ForwardProcess):
     def kernel_after(self, c: Tensor) -> RankOneKernel:
         """The kernel once the noise ``c`` has come, float64 of shape () or (batch,): O(1) a sample, nothing to keep."""
         law = self.stationary()
-        return RankOneKernel(self.speed * c.to(law.device), law)
+        return RankOneKernel(self.speed * c.to(law.device), law, self.elsewhere())
+
+    @final
+    def elsewhere(self) -> Law:
+        """Return the stationary mass of all states but each one, in float64."""
+        return self.kept("mass elsewhere", lambda: mass_elsewhere(self.stationary()))
 
     def generator(self) -> Matrix:
         law = self.stationary()
@@ -134,10 +142,7 @@ class RankOneProcess(ForwardProcess):
         return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
 
     def _base_exit_rates(self, x: States) -> PerSite:
-        return self.speed * at_own_state(self.kept("mass elsewhere", self._mass_elsewhere), x).to(x.device)
-
-    def _mass_elsewhere(self) -> Law:
-        return mass_elsewhere(self.stationary())
+        return self.speed * at_own_state(self.elsewhere(), x).to(x.device)
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         law = self.stationary()

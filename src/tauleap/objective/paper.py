@@ -10,7 +10,6 @@ from torch import Tensor
 
 from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.noise.kernel import along_batch, widest_dtype
-from tauleap.noise.rank_one import mass_elsewhere
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
 from tauleap.objective.times import Times, UniformTimes
@@ -81,5 +80,5 @@ class PaperElbo(Objective):
 def _exit_rates(process: ForwardProcess) -> Tensor:
     """How fast each state is left under R_b, (S,) or (*shape, S), in float64."""
     if isinstance(process, RankOneProcess):
-        return process.speed * mass_elsewhere(process.stationary())
+        return process.speed * process.elsewhere()
     return process.jump_rates().matrix.sum(-1)

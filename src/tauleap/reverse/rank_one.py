@@ -101,12 +101,12 @@ class RankOneReversal(Reversal):
 
     def departures(self, posterior: Posterior) -> Departures:
         values = self.beta, self.kernel.stayed, self.kernel.moved
-        return RankOneDepartures(self.x, self.kernel.law, posterior, values, of_rates)
+        return RankOneDepartures(self.x, self.kernel, posterior, values, of_rates)
 
     def step_departures(self, earlier: Kernel, between: Kernel, posterior: Posterior) -> Departures:
         earlier, between = _rank_one(earlier), _rank_one(between)
         values = earlier.stayed, earlier.moved, between.moved, self.kernel.stayed, self.kernel.moved
-        return RankOneDepartures(self.x, self.kernel.law, posterior, values, of_step)
+        return RankOneDepartures(self.x, self.kernel, posterior, values, of_step)
 
     def _kappa(self) -> Tensor:
         return self.came / self.arrived

@@ -127,7 +127,8 @@ class _Sites:
             self.differs &= ~given.fixed
         self._read(logits, place)
         elsewhere = self.differs.to(logits.dtype)  # 1 where x is not x0
-        self.law_x, self.law_0, self.true_law, self.away, self.rest = law.around(given.x, given.x0, self.differs)
+        self.masses = law.around(given.x, given.x0, elsewhere)
+        self.law_x, self.law_0, self.true_law, self.away, self.rest = self.masses
         self.true = self.true * elsewhere
         self.on_law = self.k.own * self.own + self.k.others * self.others
         self.c_law = torch.where(self.differs, self.k.others, self.k.own)
@@ -206,7 +207,7 @@ class _Sites:
             out = out + _times_log(self.c_own, self.log_h_own)
         if ratio is None:
             return out
-        log_law = self.law.logs_elsewhere(self.given.x, self.given.x0, self.differs)
+        log_law = self.law.logs_elsewhere(self.given.x, self.given.x0, self.differs, self.masses)
         logs = torch.cat([self.law.mean(ratio[part].log()) for part in blocks(ratio, _SMALL_BLOCKS)])
         logs = logs + torch.xlogy(self.rest, self.c_law) + log_law
         return out + _times_log(self.c_law, logs)

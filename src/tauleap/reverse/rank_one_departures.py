@@ -18,10 +18,10 @@ from torch import Tensor
 from tauleap import _draw
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
-from tauleap._shapes import Law, PerSite, States
+from tauleap._shapes import PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise.kernel import along_batch
-from tauleap.noise.rank_one import at_own_state, mass_elsewhere
+from tauleap.noise.rank_one import RankOneKernel, at_own_state
 from tauleap.reverse.departures import Departures
 
 _ROWS_AT_ONCE = 2**19  # entries: nothing but softmax is made of them
@@ -41,12 +41,12 @@ class RankOneDepartures(Departures):
     def __init__(
         self,
         x: States,
-        law: Law,
+        kernel: RankOneKernel,
         posterior: Posterior,
         values: tuple[Tensor, ...],
         coefficients: Callable[..., Coefficients],
     ) -> None:
-        self.x, self.law, self.logits = x, law, posterior.logits
+        self.x, self.logits, self.law, self.elsewhere = x, posterior.logits, kernel.law, kernel.elsewhere
         self.values, self.coefficients = values, coefficients
 
     @property
@@ -101,7 +101,7 @@ class RankOneDepartures(Departures):
     @property
     def _away(self) -> tuple[PerSite, PerSite]:
         """What leads away in all if x0 were another state than x, and if it were x."""
-        mass = mass_elsewhere(self.law)
+        mass = self.elsewhere
         if self.law.ndim == 1 and not any(value.ndim for value in self.values):
             f, k_own, k_others = self.coefficients(self.law, *self.values)
             x = self.x.to(self.law.device)  # the same for all sites in one state

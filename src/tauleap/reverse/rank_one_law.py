@@ -42,7 +42,8 @@ class ComparedLaw:
         self.some_empty = float(smallest) == 0
         self.spread = self.even or bool((law.amax(-1) < 1).any())
         """False where pi has all its mass in one state."""
-        self.dominated = float(largest) > _DOMINANT
+        # With all of its mass in one state, 1 - pi is exact.
+        self.dominated = float(largest) > _DOMINANT and bool(((law > _DOMINANT) & (law < 1)).any())
         self.exact, self.values = law, law.to(like.dtype).to(like.device)
 
     @cached_property
@@ -50,7 +51,10 @@ class ComparedLaw:
         return torch.where(self.exact > 0, 1 / self.exact, 0.0).to(self.values.dtype).to(self.values.device)
 
     def around(self, x: Tensor, x0: Tensor, differs: Tensor) -> Masses:
-        """The masses at x and at x0, and those of all other states; one number where it is the same for all."""
+        """The masses at x and at x0, and those of all other states; one number where it is the same for all.
+
+        ``differs`` is 1 where x0 counts as another state than x, and 0 elsewhere.
+        """
         if not self.dominated:
             law_x, law_0 = (self.values[0],) * 2 if self.even else (self._cast(self._exactly_at(at)) for at in (x, x0))
             true_law = law_0 * differs
@@ -59,16 +63,20 @@ class ComparedLaw:
         away_x, away_0 = (at_own_state(self._elsewhere, at) for at in (x, x0))
         differs = differs.to(law_x.device)
         rest = torch.where(law_x > law_0, away_x - law_0, away_0 - law_x).clamp_(min=0.0)
-        masses = law_x, law_0, law_0 * differs, away_x, torch.where(differs, rest, away_x)
+        masses = law_x, law_0, law_0 * differs, away_x, torch.where(differs > 0, rest, away_x)
         return Masses(*(self._cast(mass) for mass in masses))
 
-    def logs_elsewhere(self, x: Tensor, x0: Tensor, differs: Tensor) -> Tensor:
+    def logs_elsewhere(self, x: Tensor, x0: Tensor, differs: Tensor, masses: Masses) -> Tensor:
         """sum_v pi_v log pi_v over the states other than x, and other than x0 where it ``differs``."""
-        if self.even:
-            return self._cast(torch.xlogy(self.exact[0], self.exact[0])) * (self.exact.shape[-1] - 1 - differs.long())
+        if not self.dominated:
+            logs = self._cast(self._negentropy) - torch.xlogy(masses.at_x, masses.at_x)
+            return logs - torch.xlogy(masses.true, masses.true)
         law_x, law_0 = self._exactly_at(x), self._exactly_at(x0) * differs.to(self.exact.device)
-        logs = torch.xlogy(self.exact, self.exact).sum(-1)
-        return self._cast(logs - torch.xlogy(law_x, law_x) - torch.xlogy(law_0, law_0))
+        return self._cast(self._negentropy - torch.xlogy(law_x, law_x) - torch.xlogy(law_0, law_0))
+
+    @cached_property
+    def _negentropy(self) -> Tensor:
+        return torch.xlogy(self.exact, self.exact).sum(-1)
 
     @cached_property
     def _elsewhere(self) -> Tensor:
