@@ -30,13 +30,13 @@ def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted)
     if rare is not None and law.ndim == 1 and not bool(rare.all()):
         columns, gradient = _compare_apart(mixture, law, rows, x0, wanted, rare)
     else:
-        rows = rows if rare is None else rows.to(torch.float64)
+        rows = rows if rare is None else _in_float64(rows)
         given = _coefficients(mixture, x0, wanted, lead, rows)
         columns, gradient = _compare(given, ComparedLaw(law, rows), rows, wanted)
-    columns = [column.to(logits.dtype).reshape(x0.shape) for column in columns]
+    columns = [_like(column, logits).reshape(x0.shape) for column in columns]
     total, signal = (None, None) if wanted.divergence else columns[1:]
     return Worked(
-        columns[0], total, signal, None if gradient is None else gradient.to(logits.dtype).reshape(logits.shape)
+        columns[0], total, signal, None if gradient is None else _like(gradient, logits).reshape(logits.shape)
     )
 
 
@@ -46,16 +46,27 @@ def _compare_apart(
     """The ``rare`` rows in float64, and the others, mostly by far the most, in the dtype of the logits."""
     columns = [rows.new_empty(len(rows)) for _ in range(1 if wanted.divergence else 3)]
     gradient = torch.empty_like(rows) if wanted.gradient else None
-    for dtype, chosen in ((rows.dtype, ~rare), (torch.float64, rare)):
+    for chosen in (~rare, rare):
         places = chosen.nonzero().squeeze(-1)
-        some = rows.detach().index_select(0, places).to(dtype)
-        given = _coefficients(mixture, x0, wanted, (-1,), some).at(places)
+        some = rows.detach().index_select(0, places)
+        some = _in_float64(some) if chosen is rare else some
+        given = _coefficients(mixture, x0, wanted, (-1,), some).at(places.to(some.device))
         found, slopes = _compare(given, ComparedLaw(law, some), some, wanted)
         for column, values in zip(columns, found, strict=True):
-            column[places] = values.to(column.dtype)
+            column[places] = _like(values, column)
         if gradient is not None and slopes is not None:
-            gradient[places] = slopes.to(gradient.dtype)
+            gradient[places] = _like(slopes, gradient)
     return columns, gradient
+
+
+def _in_float64(rows: Tensor) -> Tensor:
+    """On the CPU where the device has no float64."""
+    return (rows.cpu() if rows.device.type == "mps" else rows).to(torch.float64)
+
+
+def _like(values: Tensor, other: Tensor) -> Tensor:
+    """In the dtype of ``other`` and where it is. Cast first, moved second."""
+    return values.to(other.dtype).to(other.device)
 
 
 def _compare(
