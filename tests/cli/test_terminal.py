@@ -335,6 +335,8 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
                 os.kill(os.getpid(), signal.SIGTERM)
             assert stopped.value.signal == signal.SIGTERM
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is before[signal.SIGINT]
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

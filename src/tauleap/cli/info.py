@@ -85,9 +85,10 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             lines.append(f"{name + ':':<9} {found['value']:.4f}{stderr} {words}")
     gain, better = facts["gain_over_independent"], facts["better_than_independent"]
     if isinstance(gain, dict) and isinstance(gain.get("value"), float) and isinstance(gain.get("stderr"), float):
-        what = {
-            True: ": it has learned dependence between the sites",
-            False: ": it has not learned dependence between the sites yet, or there is none",
-        }.get(better if isinstance(better, bool) else None, "")
+        what = ""
+        if isinstance(better, bool):
+            what = ": it has learned dependence between the sites"
+        if better is False:
+            what = ": it has not learned dependence between the sites yet, or there is none"
         lines.append(f"gain:     {gain['value']:.4f} ± {gain['stderr']:.4f} over independent sites{what}")
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -27,20 +28,24 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def raising_signals() -> Iterator[None]:
-    """Raise :class:`Stopped` where the signals arrive within the block; after it they end the process silently.
+    """Raise :class:`Stopped` where the signals arrive within the block; Ctrl-C while Python exits is silent as well.
 
     A signal that is ignored, as SIGHUP is under ``nohup``, stays ignored.
     """
-    handled = []
+    before = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
-        handled = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    for number in handled:
+        before = {number: signal.getsignal(number) for number in _SIGNALS}
+        before = {number: handler for number, handler in before.items() if handler is not signal.SIG_IGN}
+    if signal.SIGINT in before:
+        atexit.register(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    for number in before:
         signal.signal(number, _raise)
     try:
         yield
     finally:
-        for number in handled:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in before.items():
+            # None stands for a handler that was not set from Python and cannot be set again.
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 @contextmanager
