@@ -69,7 +69,8 @@ def test_the_demo_writes_what_it_says_and_writes_it_again(
     before = (folder / "model" / "model.safetensors").read_bytes()
     assert cli.main(["demo", "--quick", "--out", str(folder), "--json", "--seed", "3"]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert sorted([*facts["files"], str(folder / "mine.txt")]) == sorted(str(path) for path in folder.iterdir())
+    others = [str(folder / name) for name in ("mine.txt", "tauleap-demo.json")]
+    assert sorted([*facts["files"], *others]) == sorted(str(path) for path in folder.iterdir())
     assert json.loads((folder / "metrics.json").read_bytes()) == facts["metrics"]
     assert facts["metrics"]["seed"] == 3
     assert (folder / "model" / "model.safetensors").read_bytes() != before
@@ -146,4 +147,6 @@ def test_the_demo_does_not_begin_where_it_could_not_end(tmp_path: Path, capsys: 
     assert cli.main(["demo", "--out", str(tmp_path)]) == 2
     assert f"{tmp_path / 'model'} is there and is not a model: write another --out" in capsys.readouterr().err
     assert cli.main(["demo", "--out", "/proc"]) == 2
-    assert "nothing can be written there: '/proc'" in capsys.readouterr().err
+    assert "/proc is not empty and does not hold a demo of tauleap" in capsys.readouterr().err
+    assert cli.main(["demo", "--out", "/proc/demo"]) == 2
+    assert "No such file or directory: '/proc/demo'" in capsys.readouterr().err

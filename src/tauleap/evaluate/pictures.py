@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -101,10 +102,18 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
     return ArrayPictures([_on_disk(path)])
 
 
+def _finished(request: Path) -> bool:
+    """Whether ``tauleap sample`` has listed the files: then parts are left by a killed process, or hold other files."""
+    try:
+        return bool(json.loads(request.read_bytes())["files"])
+    except (ValueError, TypeError, KeyError):
+        return False
+
+
 def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     ours = (folder / "request.json").is_file()
-    if ours and any((folder / ".parts").glob("*.npy")):
+    if ours and (folder / ".parts").is_dir() and not _finished(folder / "request.json"):
         raise ValueError(f"{name}: the samples in {folder} are not all there: write the command that draws them again")
     found = [path for path in files if path.suffix.lower() in _SUFFIXES and not (ours and _SHEET.fullmatch(path.name))]
     arrays = [path for path in files if path.suffix == ".npy"]
