@@ -311,6 +311,8 @@ def test_lengths_of_headers(model: Path, length: int) -> None:
 STATES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "list": lambda state: [state],
     "no weights": lambda state: {key: value for key, value in state.items() if key != "weights"},
+    "no moments": lambda state: {key: value for key, value in state.items() if key != "optimizer"},
+    "no losses": lambda state: {key: value for key, value in state.items() if key != "pending"},
     "format": lambda state: state | {"format": 7},
     "weights": lambda state: state | {"weights": {"a": torch.zeros(1)}},
     "many numbers": lambda state: state | {"rng": {"cpu": torch.zeros(1).expand(10**6, 10**6)}},
@@ -348,6 +350,14 @@ def test_no_advice_to_run_code(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="it must hold tensors and plain values") as raised:
         from_bytes(buffer.getvalue(), tmp_path / "state.pt")
     assert "weights_only" not in str(raised.value)
+
+
+def test_a_list_that_holds_itself(tmp_path: Path) -> None:
+    state: dict[str, Any] = {"format": 1, "rng": {}}
+    state["rng"]["cpu"] = [state]
+    buffer = io.BytesIO()
+    torch.save(state, buffer)
+    assert from_bytes(buffer.getvalue(), tmp_path / "state.pt")["format"] == 1
 
 
 def test_an_archive_that_unpacks_to_more_than_it_has(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ import tauleap as tl
 from tauleap import cli
 from tauleap.cli import drawing
 from tauleap.cli.pattern import observed_mask
+from tauleap.pretrained.storage import with_checksum
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 Runs = Callable[[str], tuple[Path, Path]]
@@ -373,7 +374,7 @@ def test_a_damaged_run(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtu
     tl.load(run).save(tmp_path / "m")
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     for form in ({"kind": "pickle"}, {"kind": "table"}, 7):
-        (tmp_path / "m" / "config.json").write_text(json.dumps(config | {"form": form}))
+        (tmp_path / "m" / "config.json").write_text(json.dumps(with_checksum(config | {"form": form})))
         assert "does not say what the states mean" in refused(["info", tmp_path / "m"], capsys)
 
 

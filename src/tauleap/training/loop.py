@@ -86,8 +86,9 @@ class _Loop:
         self.step, self.saved = 0, found
         if found is not None:
             self.step = found.step
-            pending = self.engine.restore(found)["pending"]
+            kept = self.engine.restore(found)
             with _read.explaining(found.folder, REMEDY):
+                pending = kept["pending"]
                 if all(len(values) == fabric.world_size for values in pending.values()):
                     self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
         self.watch = Stopwatch()

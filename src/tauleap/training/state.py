@@ -30,7 +30,7 @@ from tauleap.training.ranks import gathered
 
 FORMAT = 1
 REMEDY = "remove this checkpoint to resume from the one before it, or write another folder to start again"
-_KEYS = {"weights": dict, "optimizer": dict | None, "rng": dict, "precision": dict, "pending": dict}
+_KINDS = {"weights": dict, "optimizer": dict | None, "rng": dict, "precision": dict, "pending": dict}
 _WHOLE = StateDictOptions(full_state_dict=True, cpu_offload=True, strict=True)
 
 
@@ -85,12 +85,12 @@ def to_bytes(state: dict[str, Any]) -> bytes:
     return buffer.getvalue()
 
 
-def from_bytes(content: bytes, path: Path) -> dict[str, Any]:
+def from_bytes(content: bytes, path: Path = Path("state.pt")) -> dict[str, Any]:
     """Read it back; tensors and plain values only, nothing that could run code.
 
     Args:
         content: The bytes of ``state.pt``.
-        path: Its name in messages.
+        path: Its name in messages. Default: ``state.pt``.
 
     Raises:
         ValueError: It is damaged, or holds something else.
@@ -108,9 +108,9 @@ def from_bytes(content: bytes, path: Path) -> dict[str, Any]:
             raise ValueError(
                 f"the run's state has format {state.get('format')!r}, this version of tauleap reads {FORMAT}"
             )
-        wrong = [key for key, kind in _KEYS.items() if key not in state or not isinstance(state[key], kind)]
+        wrong = [key for key, kind in _KINDS.items() if key in state and not isinstance(state[key], kind)]
         if wrong:
-            raise ValueError(f"{path} is damaged: its {wrong[0]} are missing or of another type: {REMEDY}")
+            raise ValueError(f"{path} is damaged: its {wrong[0]} are of another type: {REMEDY}")
         _check_tensors(state)
         _check_moments(state)
     return state
@@ -127,8 +127,12 @@ def _check_archive(content: bytes) -> None:
 def _check_tensors(state: dict[str, Any]) -> None:
     """Refuse tensors that claim more numbers than there are bytes, as one that repeats a single number does."""
     waiting: list[Any] = [state]
+    seen: set[int] = set()  # a list may hold itself
     while waiting:
         value = waiting.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
         waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
         if isinstance(value, Tensor) and (
             value.layout != torch.strided or value.nbytes > value.untyped_storage().nbytes()
@@ -138,8 +142,8 @@ def _check_tensors(state: dict[str, Any]) -> None:
 
 def _check_moments(state: dict[str, Any]) -> None:
     """Refuse an optimizer whose moments have other shapes than the weights: its next step would fail."""
-    weights, optimizer = state["weights"], state["optimizer"]
-    if optimizer is None:
+    weights, optimizer = state.get("weights"), state.get("optimizer")
+    if weights is None or optimizer is None:
         return
     for name, moments in optimizer["state"].items():
         for moment, value in moments.items():
