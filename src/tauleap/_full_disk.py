@@ -14,6 +14,11 @@ class FullDiskError(OSError):
     """No space left, a quota or a limit of file sizes; the message names the folder and the remedy."""
 
 
+def is_full_disk(error: OSError) -> bool:
+    """Whether there is no space left, a quota is used up, or a file has reached its largest size."""
+    return error.errno in _FULL
+
+
 @contextmanager
 def explaining_full_disk(folder: str | os.PathLike[str], state: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Turn the error of a full disk into one that says what to do; every other error passes.
@@ -30,7 +35,7 @@ def explaining_full_disk(folder: str | os.PathLike[str], state: Callable[[], str
     except FullDiskError:
         raise
     except OSError as error:
-        if error.errno not in _FULL:
+        if not is_full_disk(error):
             raise
         message = f"{error.strerror}, in {os.fspath(folder)}{state()}: make room and give the same command again"
         raise FullDiskError(error.errno, message) from error

@@ -217,6 +217,6 @@ def test_a_full_disk_behind_the_standard_output(command: str, run_of: Runs) -> N
     with open("/dev/full", "w") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
     assert done.returncode == 1, done.stderr
-    error = "tauleap: error: [Errno 28] No space left on device, in the file of the standard output: make room and"
+    error = "tauleap: error: the standard output cannot be written: No space left on device: make room and"
     assert done.stderr.splitlines()[-1].startswith(error)
     assert "Traceback" not in done.stderr

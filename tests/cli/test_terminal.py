@@ -214,7 +214,8 @@ def test_training_without_a_reader_writes_its_files(run_of: Runs, tmp_path: Path
 
 def test_a_full_standard_output() -> None:
     done = shell("$T --help > /dev/full")
-    assert done.stderr == ("tauleap: error: the standard output cannot be written: No space left on device\ncodes: 1\n")
+    error = "the standard output cannot be written: No space left on device: make room and give the same command again"
+    assert done.stderr == f"tauleap: error: {error}\ncodes: 1\n"
 
 
 def test_a_stream_that_fails_is_written_to_once(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
+from tauleap._full_disk import is_full_disk
+
 _BROKEN_PIPE = 141
 """128 + SIGPIPE: what a shell reports of other programs whose reader has left."""
 
@@ -112,7 +114,8 @@ class Output:
             return code
         if lost.errno == errno.EPIPE:
             return _BROKEN_PIPE
-        self.err.write(f"tauleap: error: the standard output cannot be written: {lost.strerror}\n")
+        remedy = "make room and give the same command again" if is_full_disk(lost) else "write it to another file"
+        self.err.write(f"tauleap: error: the standard output cannot be written: {lost.strerror}: {remedy}\n")
         self.err.flush()
         return 1
 

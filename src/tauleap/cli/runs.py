@@ -6,16 +6,12 @@ import dataclasses
 import hashlib
 import json
 import math
-import os
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typing_extensions import Doc
 
 from tauleap import _shipped
-from tauleap._full_disk import FullDiskError, explaining_full_disk
 from tauleap._printable import printable
 from tauleap.cli.signals import importing
 
@@ -163,15 +159,7 @@ def rows_of(data: Dataset, index: Tensor) -> Dataset:
 
 def tell(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:
     """Prints the facts for a script, or the lines for people."""
-    text = json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True)
-    try:
-        with explaining_full_disk("the file of the standard output"):
-            print(text, flush=True)
-    except FullDiskError:
-        # Python tries once more when it exits, and would leave with a code of its own.
-        with suppress(OSError), open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), sys.stdout.fileno())
-        raise
+    print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
 
 
 def _bytes() -> Any:
