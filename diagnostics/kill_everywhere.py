@@ -298,7 +298,8 @@ def main() -> None:
     skipped = sum(counts.skipped for counts in found)
     each = ", ".join(f"{counts.name} {counts.kills} times" for counts in found)
     text = (
-        f"`python diagnostics/kill_everywhere.py --seed {options.seed}`: {kills} kills before file operations of "
+        f"`python diagnostics/kill_everywhere.py --twice {options.twice} --seed {options.seed}`: "
+        f"{kills} kills before file operations of "
         f"{len(found)} commands ({each}), {wrong} of them with a difference after the next run, {skipped} not tried."
     )
     print(text)
