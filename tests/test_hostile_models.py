@@ -222,10 +222,12 @@ def test_a_fifo_in_a_run_is_put_aside(run: Path, name: str, capsys: pytest.Captu
 
 
 def test_the_latest_checkpoint_must_be_in_the_run(run: Path) -> None:
-    outside = (run / "latest").resolve().rename(run.parent / "elsewhere")
+    """A link that leaves the run is not followed, whatever it leads to."""
+    for number, checkpoint in enumerate(sorted(run.glob("step-*"))):
+        outside = checkpoint.rename(run.parent / f"elsewhere-{number}")
     (run / "latest").unlink()
     (run / "latest").symlink_to(outside)
-    refused(run, "is a link to .*elsewhere.*, outside")
+    refused(run, "holds no model")
     tl.load(outside)
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from tauleap.denoise import Denoiser, Posterior
+from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
+from tauleap.evaluate import exact_law, exact_log_likelihood
 from tauleap.evaluate.pushed import generated
 from tauleap.noise import Absorbing, Constant, LogLinear, RankOne, Uniform
 from tauleap.observed import Observed
@@ -119,3 +120,25 @@ def test_the_exact_law_of_samples_starts_masked_too() -> None:
         generator=torch.Generator().manual_seed(2),
     )
     assert_drawn_from(counts(drawn.x0, law), law.reshape(-1))
+
+
+def test_the_exact_law_is_that_of_samples_and_the_likelihood_that_of_the_bound() -> None:
+    process = Absorbing(3, Constant(1.0))  # a third of the sites is not masked at time 1
+    pmf = torch.zeros(3, 3, dtype=torch.float64)
+    pmf[0, 0] = pmf[1, 1] = 0.5
+    reverse = ReverseProcess(process, ExactDenoiser(pmf, process))
+    law = exact_law(reverse, (2,))
+    torch.testing.assert_close(law, pmf, atol=1e-3, rtol=0.0)
+    drawn = sample(
+        reverse,
+        Uniformization(),
+        (4000, 2),
+        grid=[1.0, 0.01],
+        final="sample",
+        generator=torch.Generator().manual_seed(3),
+    )
+    assert_drawn_from(counts(drawn.x0, law), law.reshape(-1))
+    x = torch.tensor([[0, 1], [0, 0]])
+    likelihood = exact_log_likelihood(reverse, x).exp()
+    # Both sites start unmasked, in different data states, with probability exp(-1)^2 / 4.
+    assert float(likelihood[0]) > 0.03 > 100 * float(law[0, 1])

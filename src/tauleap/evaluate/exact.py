@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _check
-from tauleap._shapes import States
+from tauleap._shapes import Law, States
 from tauleap.denoise import Posterior
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
@@ -38,7 +38,8 @@ def exact_log_likelihood(
 ) -> Float[Tensor, " batch"]:
     """log p(x) in nats, (batch,) in float64: what ``bits_per_dim`` bounds, for any denoiser on an enumerable space.
 
-    See ``exact_law``. -inf where the model cannot give x.
+    As ``exact_law``, but the chain starts from the prior of the bound. The two differ under absorbing noise alone,
+    where sampling starts fully masked. -inf where the model cannot give x.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import LogLinear, RankOne
@@ -52,7 +53,7 @@ def exact_log_likelihood(
     x = _check.states(x, reverse.process.num_states)
     if x.numel() == 0:
         raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
-    law = exact_law(reverse, x.shape[1:], eps=eps, tolerance=tolerance, condition=condition)
+    law = _generated(reverse, tuple(x.shape[1:]), reverse.process.prior(), eps, tolerance, condition)
     return law[tuple(x.reshape(len(x), -1).to(law.device).unbind(1))].log()
 
 
@@ -64,9 +65,9 @@ def exact_law(
     tolerance: float = 1e-7,
     condition: Tensor | None = None,
 ) -> Tensor:
-    """The law of what the model generates, a table (S,)*D: one axis for each of the D sites of ``shape``.
+    """Return the law of exact samples of the model, a table (S,)*D: one axis for each of the D sites of ``shape``.
 
-    The reverse chain starts from the prior at time 1; its law follows the Kolmogorov equation
+    The reverse chain starts from the sampling prior at time 1; its law follows the Kolmogorov equation
 
         -d/dt p_t(y) = sum_x p_t(x) Rhat_t(x, y) - p_t(y) sum_v Rhat_t(y, v)
 
@@ -75,7 +76,18 @@ def exact_law(
     than 65,536 states are refused.
     """
     reverse_process(reverse, "exact_law")
-    shape = _sites(shape)
+    return _generated(reverse, _sites(shape), reverse.process.sampling_prior(), eps, tolerance, condition)
+
+
+def _generated(
+    reverse: ReverseProcess,
+    shape: tuple[int, ...],
+    start: Law,
+    eps: float,
+    tolerance: float,
+    condition: Tensor | None,
+) -> Tensor:
+    """The law of x0 if x_1 has the law ``start``."""
     process = reverse.process
     sites, size = math.prod(shape), process.num_states
     eps, tolerance = _check.positive("eps", eps), _check.positive("tolerance", tolerance)
@@ -91,12 +103,11 @@ def exact_law(
             f"{size} states at each of {sites} sites make {size}^{sites} states in all, more than {_MOST_STATES}: "
             "use bits_per_dim, which bounds the likelihood on any space"
         )
-    device = next((p.device for p in reverse.parameters()), process.prior().device)
+    device = next((p.device for p in reverse.parameters()), start.device)
     states = torch.cartesian_prod(*[torch.arange(size, device=device)] * sites).reshape(-1, *shape)
     model = _Model(reverse, states, condition)
-    prior = process.prior().to(device, torch.float64).expand(*shape, size).reshape(sites, size)
     law = torch.ones((), dtype=torch.float64, device=device)
-    for site in prior:
+    for site in start.to(device, torch.float64).expand(*shape, size).reshape(sites, size):
         law = law[..., None] * site
     with evaluating(reverse):
         law = _integrate(model, law, 1.0, eps, tolerance)

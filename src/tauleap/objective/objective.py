@@ -82,9 +82,9 @@ class Objective(ABC):
 
         ``t``, one number or one a sample, says at which times to look; otherwise they are drawn, and weighted as their
         law asks. ``observed`` sites are given to the network and have no noise and no loss. ``missing``, a bool mask,
-        marks values that nobody knows: x0 may hold anything there, the network sees a draw from the prior, and there is
-        no loss. ``condition`` is passed to the network; where the network is shown several states of each sample at
-        once and the condition has a row for each sample, its rows are repeated.
+        marks values that nobody knows: x0 may hold anything there, the network sees a draw from the sampling prior, and
+        there is no loss. ``condition`` is passed to the network; where the network is shown several states of each
+        sample at once and the condition has a row for each sample, its rows are repeated.
         """
         if not isinstance(reverse, ReverseProcess):
             raise TypeError(

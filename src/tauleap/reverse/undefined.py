@@ -1,6 +1,6 @@
 """Sites without a distribution: a network's NaN must become an error, not a sample.
 
-Looking at a value makes the host wait for an accelerator. There the first such site is recorded on the device, and
+Looking at a value makes the host wait for an accelerator. There the first such sites are recorded on the device, and
 :func:`reporting_undefined` looks once, at the end of the call. On the CPU the error comes at once.
 """
 
@@ -17,35 +17,46 @@ from tauleap import _check
 from tauleap._shapes import SiteMask, Time
 from tauleap.denoise import Posterior
 
+_NAMED = 3
+"""How many sites a message names."""
+
 
 class _Record:
-    """The first undefined site of a call, as tensors on the device."""
+    """The first undefined sites of a call, as tensors on the device."""
 
     def __init__(self, undefined: SiteMask, t: Time) -> None:
         flat, self.shape = undefined.reshape(-1), undefined.shape[1:]
-        self.total = flat.numel()
-        self.count, self.position = flat.sum(), flat.to(torch.uint8).argmax()
+        total = flat.numel()
+        places = torch.arange(total, device=flat.device).masked_fill(~flat, total)
+        first = places.topk(min(_NAMED, total), largest=False).values
         times = _check.as_time(t).to(torch.float32).to(flat.device).expand(len(undefined))
-        self.time = times[self.position // max(1, math.prod(self.shape))]
+        self.time = times[first[0].clamp(max=total - 1) // max(1, math.prod(self.shape))]
+        first = torch.nn.functional.pad(first, (0, _NAMED - len(first)), value=total)
+        # Number of undefined sites, number of all, and the positions of the first.
+        self.found = torch.cat([torch.stack([flat.sum(), flat.new_full((), total, dtype=torch.int64)]), first])
 
     def keep_first(self, later: _Record) -> None:
         """Take over what ``later`` found, where nothing was found before."""
-        nothing = self.count == 0
-        for name in ("count", "position", "time"):
-            setattr(self, name, torch.where(nothing, getattr(later, name), getattr(self, name)))
+        nothing = self.found[0] == 0
+        self.found = torch.where(nothing, later.found, self.found)
+        self.time = torch.where(nothing, later.time, self.time)
 
     def raise_if_any(self) -> None:
-        """Raise an error that names the time and the first site. The host waits here."""
-        count = int(self.count)
+        """Raise an error that names the time and the first sites. The host waits here."""
+        count, total, *positions = self.found.tolist()
         if count == 0:
             return
-        row, place = divmod(int(self.position), max(1, math.prod(self.shape)))
-        site = tuple(int(i) for i in torch.unravel_index(torch.tensor(place), self.shape)) if self.shape else ()
+        named = "; ".join(self._name(place) for place in positions[:count])
         raise ValueError(
-            f"the denoiser returns no distribution at t = {float(self.time):.6g} for {count} of {self.total} sites, "
-            f"first at site {site} of row {row} of the batch: its logits there are NaN, +inf, or -inf for every clean "
-            "state from which x can come; check the network's weights, and give a finite logit to each data state"
+            f"the denoiser returns no distribution at t = {float(self.time):.6g} for {count} of {total} sites, "
+            f"first at {named} of the batch: its logits there are NaN, +inf, or -inf for every clean state from which "
+            "x can come; check the network's weights, and give a finite logit to each data state"
         )
+
+    def _name(self, place: int) -> str:
+        row, site = divmod(place, max(1, math.prod(self.shape)))
+        axes = tuple(int(i) for i in torch.unravel_index(torch.tensor(site), self.shape)) if self.shape else ()
+        return f"site {axes} of row {row}"
 
 
 class _Call:
