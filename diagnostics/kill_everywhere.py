@@ -197,6 +197,7 @@ def _content(path: Path) -> Any:
     if path.name == "report.json":
         report = json.loads(data)
         report["about"].pop("seconds")
+        del report["sha256"]  # it covers the seconds
         return report
     if path.name in ("manifest.json", "state.pt") and is_whole(path.parent):
         return "whole" if path.name == "manifest.json" else _plain(state.from_bytes(data))
