@@ -97,8 +97,11 @@ def test_no_bit_of_a_manifest_can_flip_unseen(checkpoints: Checkpoints, tmp_path
 def test_all_damaged(checkpoints: Checkpoints, tmp_path: Path) -> None:
     for folder in tmp_path.glob("step-*"):
         (folder / "state.pt").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"every checkpoint .* is damaged"):
-        checkpoints.newest(lambda _: None)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"every checkpoint .* is damaged"):
+            checkpoints.newest(pytest.fail)
+        assert sorted(path.name for path in tmp_path.iterdir()) == before
 
 
 def test_a_later_format_is_not_damage(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:

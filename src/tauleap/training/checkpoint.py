@@ -11,6 +11,7 @@ latest -> step-00001000
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from tauleap import _files, _manifest, _owned, _read
 from tauleap._full_disk import explaining_full_disk
 from tauleap._manifest import MANIFEST, Manifest
 from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, checkpoint_folders
+
+_DAMAGED = re.compile(r"damaged-(?:[0-9]+-)?step-[0-9]{8,}")
+_NEW_FOLDER = "write the name of a new folder (--out, or out=...) to start again"
 
 
 @dataclass(frozen=True)
@@ -60,31 +64,37 @@ class Checkpoints:
         return checkpoint
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
-        """The newest that is whole; damaged ones are put aside and named."""
-        found = self._found()
-        latest = self.folder / LATEST
-        if os.path.lexists(latest) and not latest.is_symlink():  # we make links, and a copy may hold a folder instead
-            if not found:
-                raise ValueError(f"{self.folder} has {LATEST}, but none of its checkpoints: write a new folder (--out)")
-            aside = _owned.set_aside(latest, "copied")
-            say(f"{latest} is not a link to a checkpoint: it was put aside as {aside.name}")
-        for checkpoint in reversed(found):
-            trouble = _trouble(checkpoint.folder)
-            if trouble is None:
-                if checkpoint is not found[-1]:
-                    say(f"going on from the previous checkpoint, {checkpoint.folder}")
-                # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
-                if latest.resolve() not in [each.folder.resolve() for each in self._found()]:
-                    _files.point(latest, checkpoint.folder.name)
-                return checkpoint
-            aside = _owned.set_aside(checkpoint.folder, "damaged")
-            say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {aside.name}")
-        if found:
-            raise ValueError(
-                f"every checkpoint in {self.folder} is damaged, so the run cannot go on: "
-                "write another folder to start again"
+        """The newest that is whole; damaged ones after it are put aside and named.
+
+        Raises:
+            ValueError: All are damaged, or were put aside. Nothing is changed then: their models may be whole.
+        """
+        latest, found = self.folder / LATEST, self._found()
+        is_copied = os.path.lexists(latest) and not latest.is_symlink()  # we make links; a copy may hold a folder
+        if is_copied and not found:
+            raise ValueError(f"{self.folder} has {LATEST}, but none of its checkpoints: {_NEW_FOLDER}")
+        damaged: list[tuple[Checkpoint, str]] = []
+        while found and (trouble := _trouble(found[-1].folder)) is not None:
+            damaged.append((found.pop(), trouble))
+        if not found:
+            aside = [path.name for path in _put_aside(self.folder)]
+            if damaged or aside:
+                told = f"{damaged[0][0].folder.name}: {damaged[0][1]}" if damaged else ", ".join(aside)
+                raise ValueError(f"every checkpoint in {self.folder} is damaged ({told}): {_NEW_FOLDER}")
+            return None
+        if is_copied:
+            say(
+                f"{latest} is not a link to a checkpoint: it was put aside as {_owned.set_aside(latest, 'copied').name}"
             )
-        return None
+        for checkpoint, trouble in damaged:
+            name = _owned.set_aside(checkpoint.folder, "damaged").name
+            say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {name}")
+        if damaged:
+            say(f"going on from the previous checkpoint, {found[-1].folder}")
+        # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
+        if latest.resolve() not in [each.folder.resolve() for each in found]:
+            _files.point(latest, found[-1].folder.name)
+        return found[-1]
 
     def last_step(self) -> int:
         """The step of the newest, 0 where there is none."""
@@ -102,6 +112,15 @@ class Checkpoints:
 
     def _found(self) -> list[Checkpoint]:
         return [Checkpoint(step, path) for step, path in checkpoint_folders(self.folder)]
+
+
+def _put_aside(run: Path) -> list[Path]:
+    """The checkpoints that were put aside because they are damaged."""
+    return sorted(
+        path
+        for path in (run.iterdir() if run.is_dir() else ())
+        if _DAMAGED.fullmatch(path.name) and any((path / name).is_file() for name in CHECKPOINT_FILES)
+    )
 
 
 def is_whole(folder: Path) -> bool:
