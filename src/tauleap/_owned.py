@@ -10,10 +10,12 @@ import fcntl
 import os
 import re
 import shutil
+import stat
 from collections.abc import Container, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from re import Pattern
+from typing import IO
 
 from tauleap import _files
 
@@ -56,12 +58,46 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
 
 def mark_folder(folder: Path, marker: str, content: str) -> None:
     """Create the marker, unless it is there. The name alone counts; half a line, left by a kill, is made whole."""
-    with (folder / marker).open("ab+") as file:
+    with open_plain(folder / marker, "a+", errors="replace") as file:
         file.seek(0)
-        if not file.read().endswith(b"\n"):
+        if not file.read().endswith("\n"):
             file.truncate(0)
-            file.write(content.encode())
+            file.write(content)
     _files.flush_folder(folder)
+
+
+@contextmanager
+def open_plain(path: Path, mode: str, *, errors: str | None = None, newline: str | None = None) -> Iterator[IO[str]]:
+    """Open a text file of ours for appending; a link is refused, because its target may be a file of the user.
+
+    Args:
+        path: the file, which need not exist.
+        mode: "a" or "a+".
+        errors: see :func:`open`. Default: bytes that are not UTF-8 are an error.
+        newline: see :func:`open`. Default: universal newlines.
+
+    Raises:
+        FileExistsError: the path is a link, a folder, a FIFO or something else that is not a plain file.
+    """
+    with suppress(FileNotFoundError):
+        _check_plain(os.lstat(path), path)
+
+    def create(name: str, flags: int) -> int:
+        # Without waiting for the other end of a FIFO that has appeared since.
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+
+    with open(path, mode, encoding="utf-8", errors=errors, newline=newline, opener=create) as file:
+        _check_plain(os.fstat(file.fileno()), path)
+        yield file
+
+
+def _check_plain(status: os.stat_result, path: Path) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
+        kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+        raise FileExistsError(
+            f"{path} is {kind}, it must be a plain file: move it away and give the same command again"
+        )
 
 
 def free_name(path: Path, prefix: str) -> Path:
@@ -85,12 +121,14 @@ def set_aside(path: Path, prefix: str) -> Path:
 
 
 def remove_folder(folder: Path, names: Container[str]) -> bool:
-    """Remove a folder at once, if ``names`` contains everything in it; otherwise leave it as it is.
+    """Remove a folder at once, if ``names`` contains everything in it; otherwise, and if it is a link, leave it.
+
+    A link is the user's, who has moved the folder to another place.
 
     Returns:
         Whether it was removed.
     """
-    if any(path.name not in names for path in folder.iterdir()):
+    if folder.is_symlink() or any(path.name not in names for path in folder.iterdir()):
         return False
     going = next(path for path in _files.temporary_names(folder) if not os.path.lexists(path))
     folder.rename(going)

@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 import tauleap as tl
-from tauleap.pretrained.storage import with_checksum
+from tauleap.pretrained.storage import write_report
 from tauleap.training import Run, state, train
 from tauleap.training.checkpoint import Checkpoints
 from tauleap.training.folder import MARKER
@@ -107,13 +107,10 @@ USERS = {
 }
 
 
-@pytest.mark.parametrize("marked", [True, False], ids=["marked", "begun without a marker"])
-def test_files_of_the_user_in_a_run_stay(recipe, runs: Path, half: Path, marked: bool) -> None:
+def test_files_of_the_user_in_a_run_stay(recipe, runs: Path, half: Path) -> None:
     for name, text in USERS.items():
         (half / name).parent.mkdir(exist_ok=True)
         (half / name).write_text(text)
-    if not marked:
-        (half / MARKER).unlink()
     for name in (".latest.1.tmp", ".train.csv.2.tmp", "samples/.step-00000005.png.3.tmp"):
         (half / name).write_text("left by a killed process")
     (half / ".step-00000015.4.tmp").mkdir()
@@ -130,6 +127,130 @@ def test_files_of_the_user_in_a_run_stay(recipe, runs: Path, half: Path, marked:
     assert steps == {"step-00000015", "step-00000020", "latest"}
     assert (half / "step-00000005" / "state.pt").is_file()
     assert not [path for path in half.rglob(".*.tmp") if str(path.relative_to(half)) not in USERS]
+
+
+def test_a_run_begun_without_a_marker_goes_on(recipe, runs: Path, half: Path) -> None:
+    (half / MARKER).unlink()
+    (half / ".train.csv.2.tmp").write_text("left by a killed process")
+    (half / "damaged-step-00000007").mkdir()
+    (half / "samples").mkdir()
+    (half / "report.json").write_text("{}")
+    with (half / "train.csv").open("a") as file:
+        file.write("15,1,2,3,4,5,6\n20,")  # after the last checkpoint
+    go_on(recipe, half)
+    assert_same_run(half, runs / "whole")
+    assert (half / MARKER).is_file()
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("train.csv", "step,price\n1,2\n500,3\n900,4\n"),
+        ("train.csv", "step,price"),
+        ("train.csv", "step,loss\n900,4\n"),
+        ("validation.csv", "step,bits_per_dim,stderr,rows,mine\n900,1,2,3,4\n"),
+        ("notes.txt", "mine"),
+        (".notes.txt.12.tmp", "mine"),
+        ("step-00000999/notes.txt", "mine"),
+        ("step-x", "mine"),
+    ],
+)
+def test_a_folder_that_only_looks_like_a_run_is_refused(recipe, half: Path, name: str, text: str) -> None:
+    """Checkpoints alone, copied beside files of the user, do not make the folder ours."""
+    (half / MARKER).unlink()
+    (half / name).parent.mkdir(exist_ok=True)
+    (half / name).write_text(text)
+    before = contents(half)
+    told = rf"holds checkpoints, but no {MARKER}, and {name.partition('/')[0]} is not of a run: .* name of a new folder"
+    with pytest.raises(ValueError, match=told):
+        go_on(recipe, half)
+    assert contents(half) == before
+
+
+@pytest.mark.parametrize(
+    "text", ["step,price\n1,2\n500,3\n900,4\n", "step,loss,lr,mine\n5,1,2,3\n900,1,2,", "step,price", "step,loss,lr,x"]
+)
+def test_a_log_with_other_columns_is_put_aside_whole(tmp_path: Path, text: str) -> None:
+    (tmp_path / "train.csv").write_text(text)
+    told: list[str] = []
+    Logs(tmp_path, 10, tensorboard=False, say=told.append).write("train", 15, {"loss": 1.0, "lr": 0.5})
+    assert (tmp_path / "other-train.csv").read_text() == text
+    assert (tmp_path / "train.csv").read_text() == "step,loss,lr\n15,1.0,0.5\n"
+    assert told == [f"{tmp_path / 'train.csv'} has other columns: it was put aside as other-train.csv"]
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_run_without_a_whole_checkpoint_stays_as_it_was(recipe, half: Path) -> None:
+    """It is refused every time, and its model is still there to sample from."""
+    for folder in half.glob("step-*"):
+        (folder / "state.pt").write_bytes(b"half")
+    before = contents(half)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"every checkpoint .* is damaged .*: write the name of a new folder"):
+            go_on(recipe, half)
+        after = contents(half)
+        del before[".lock"], after[".lock"]  # names the last process
+        assert after == before
+        before = contents(half)
+    assert tl.load(half).sample(2, steps=2, seed=0).shape == (2, 3)
+    # Nor does a run start again where an earlier version has put all of them aside.
+    for folder in half.glob("step-*"):
+        folder.rename(half / f"damaged-{folder.name}")
+    (half / "latest").unlink()
+    before = contents(half)
+    with pytest.raises(ValueError, match=r"every checkpoint .* is damaged"):
+        go_on(recipe, half)
+    assert contents(half).keys() == before.keys()
+    assert (half / "train.csv").read_bytes() == before["train.csv"]
+
+
+def test_a_checkpoint_behind_a_link_is_left_alone(recipe, runs: Path, half: Path, tmp_path: Path) -> None:
+    (half / "step-00000005").rename(tmp_path / "elsewhere")
+    (half / "step-00000005").symlink_to("../elsewhere")
+    before = contents(tmp_path / "elsewhere")
+    go_on(recipe, half)
+    assert_same_run(half, runs / "whole")
+    assert contents(tmp_path / "elsewhere") == before
+    assert os.readlink(half / "step-00000005") == "../elsewhere"
+    assert not list(half.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(".lock", "link"), (".lock", "dangling link"), (".lock", "FIFO"), (".lock", "folder"), (MARKER, "link")],
+)
+def test_only_plain_files_of_a_run_are_written(recipe, half: Path, tmp_path: Path, name: str, kind: str) -> None:
+    mine = tmp_path / "mine.txt"
+    (half / name).unlink()
+    if kind == "link":
+        mine.write_text("mine")
+    if "link" in kind:
+        (half / name).symlink_to(mine)
+    elif kind == "FIFO":
+        os.mkfifo(half / name)
+    else:
+        (half / name).mkdir()
+    before = {key: value for key, value in contents(half).items() if key not in (".lock", MARKER)}
+    with pytest.raises(FileExistsError) as caught:
+        go_on(recipe, half)
+    words = {"link": "a link", "dangling link": "a link", "FIFO": "a FIFO", "folder": "a folder"}
+    assert str(caught.value) == (
+        f"{half / name} is {words[kind]}, it must be a plain file: move it away and give the same command again"
+    )
+    assert mine.exists() == (kind == "link")
+    if kind == "link":
+        assert mine.read_text() == "mine"
+    assert {key: value for key, value in contents(half).items() if key not in (".lock", MARKER)} == before
+
+
+def test_a_log_that_becomes_a_link_is_not_written_through(tmp_path: Path) -> None:
+    logs = Logs(tmp_path, 0, tensorboard=False)
+    logs.write("train", 5, {"a": 1.0})
+    (tmp_path / "train.csv").rename(tmp_path / "mine.csv")
+    (tmp_path / "train.csv").symlink_to("mine.csv")
+    with pytest.raises(FileExistsError, match=r"train\.csv is a link, it must be a plain file: move it away"):
+        logs.write("train", 10, {"a": 1.0})
+    assert (tmp_path / "mine.csv").read_text() == "step,a\n5,1.0\n"
 
 
 def test_a_foreign_name_in_the_way_of_a_checkpoint_is_said(recipe, half: Path) -> None:
@@ -180,19 +301,22 @@ def test_damaged_logs_are_repaired_or_put_aside(runs: Path, tmp_path: Path, name
     log.write_bytes(damage(content))
     (tmp_path / f"damaged-{log.name}").write_text("an older one")
     told: list[str] = []
+    header, *rows = content.splitlines(keepends=True)
+    values = dict.fromkeys(header.decode().strip().split(",")[1:], 0.5)
     Logs(tmp_path, 10, tensorboard=False, say=told.append)
+    assert log.read_bytes() == damage(content)
+    Logs(tmp_path, 10, tensorboard=False, say=told.append).write(name, 15, values)
     assert len(told) == 1
     assert f"{log} has " in told[0]
     assert f"damaged-2-{log.name}" in told[0]
     assert (tmp_path / f"damaged-{log.name}").read_text() == "an older one"
     assert (tmp_path / f"damaged-2-{log.name}").read_bytes() == damage(content)
-    header, *rows = content.splitlines(keepends=True)
     kept = [row for row in rows if int(row.split(b",")[0]) in left]
-    assert (log.read_bytes() if log.exists() else b"") == (b"".join([header, *kept]) if left else b"")
+    assert log.read_bytes() == b"".join([header, *kept, b"15" + b",0.5" * len(values) + b"\n"])
     # Killed after the copy was made and before the log was repaired, it makes no other copy.
     log.write_bytes(damage(content))
     if left:
-        Logs(tmp_path, 10, tensorboard=False, say=told.append)
+        Logs(tmp_path, 10, tensorboard=False, say=told.append).write(name, 15, values)
         assert f"damaged-2-{log.name}" in told[1]
         assert not (tmp_path / f"damaged-3-{log.name}").exists()
 
@@ -272,8 +396,7 @@ def test_a_copy_publishes_the_checkpoint_that_the_run_chose(tmp_path: Path, how:
     shutil.copytree(run / "step-00000004", run / "step-00000002")
     (run / "latest").unlink()
     (run / "latest").symlink_to("step-00000002")
-    report = json.loads((run / "report.json").read_bytes()) | {"checkpoint": "step-00000002"}
-    (run / "report.json").write_text(json.dumps(with_checksum(report, "sha256")))
+    write_report(run, run / "step-00000002", json.loads((run / "report.json").read_bytes())["about"])
     manifest = run / "step-00000002" / "manifest.json"
     manifest.write_bytes(manifest.read_bytes() + b" ")  # so that the two differ
     out = copied(run, tmp_path / "copy", how)

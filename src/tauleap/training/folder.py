@@ -1,12 +1,13 @@
 """The folder of a run: how it is recognised, and the names in it that are ours.
 
 ``tauleap-run.json`` is created before anything else. A run that was begun before there was such a file is recognised
-by a whole checkpoint. In the folder of a run, only the names below are replaced, truncated or removed; every other file
-is the user's.
+by a whole checkpoint, if everything beside it has a name that a run writes. In the folder of a run, only the names
+below are replaced, truncated or removed; every other file is the user's.
 """
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterator
@@ -28,6 +29,14 @@ SAMPLES = "samples"
 _OWN = re.compile(
     rf"latest|report\.json|(?:damaged-(?:[0-9]+-)?)?(?:{'|'.join(LOGS)})\.csv|step-[0-9]{{8,}}|{SAMPLES}(?:-[0-9]+)?"
 )
+_OWN_BESIDE = re.compile(
+    rf"{_OWN.pattern}|\.lock|tensorboard|copied-(?:[0-9]+-)?latest|other-(?:[0-9]+-)?(?:{'|'.join(LOGS)})\.csv"
+    r"|damaged-(?:[0-9]+-)?step-[0-9]{8,}"
+)
+"""Every name that a run writes into its folder; those that are not in ``_OWN`` are renamed or never replaced."""
+_TRAIN_BEGINNING, _TRAIN_END = ["step", "loss"], ["lr", "steps_per_second"]
+_VALIDATION = ["step", "bits_per_dim", "stderr", "rows"]
+"""Columns of the logs; the terms of the loss are between the first and the last of training."""
 _OWN_PICTURES = re.compile(r"step-[0-9]{8,}\.png")
 _WHAT = "a run"
 
@@ -64,7 +73,44 @@ def run_folder(folder: Path) -> Iterator[None]:
         yield
 
 
+def cells_of(line: bytes) -> list[str] | None:
+    """Return the cells of a line of a log; None where it is not text of one line."""
+    try:
+        text = line.removesuffix(b"\r").decode("utf-8")
+        return (next(csv.reader([text], strict=True), None) or [""]) if text.isprintable() else None
+    except (UnicodeDecodeError, csv.Error):
+        return None
+
+
 def _begun_without_marker(folder: Path) -> bool:
+    """Whether ``folder`` is of a run that has no marker; one that has checkpoints and other files is refused."""
     if not folder.is_dir() or (folder / MARKER).exists():
         return False
-    return any(is_whole(path) for _, path in reversed(checkpoint_folders(folder)))
+    checkpoints = [path for _, path in checkpoint_folders(folder)]
+    if not any(is_whole(path) for path in reversed(checkpoints)):
+        return False
+    unfinished = set(_owned.unfinished(folder, _OWN))
+    for path in sorted(set(folder.iterdir()) - unfinished - set(checkpoints)):
+        if not _OWN_BESIDE.fullmatch(path.name) or path.name.startswith("step-") or not _is_own_log(path):
+            raise ValueError(
+                f"{folder} holds checkpoints, but no {MARKER}, and {path.name} is not of a run: move it elsewhere, or "
+                "write the name of a new folder (--out, or out=...)"
+            )
+    return True
+
+
+def _is_own_log(path: Path) -> bool:
+    """Whether a file with the name of a log has the columns of one; True for other names."""
+    if path.name not in [f"{kind}.csv" for kind in LOGS]:
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        line = file.readline(100_000)
+    cells = cells_of(line.removesuffix(b"\n")) or []
+    if not line.endswith(b"\n"):  # killed while it wrote the first line
+        begun = _VALIDATION if path.stem == "validation" else _TRAIN_BEGINNING
+        return ",".join(begun).startswith(",".join(cells[: len(begun)]))
+    if path.stem == "validation":
+        return cells == _VALIDATION
+    return cells[:2] == _TRAIN_BEGINNING and cells[-2:] == _TRAIN_END

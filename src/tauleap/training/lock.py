@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tauleap import _owned
+
 
 @contextmanager
 def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
@@ -17,7 +19,7 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
     With another ``name``, the path of the lock in the folder, only that part of the work there is held.
     """
     path = folder / name
-    with path.open("a+", encoding="utf-8") as file:
+    with _owned.open_plain(path, "a+", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -13,24 +13,22 @@ from typing import Any
 import numpy as np
 
 from tauleap import _files, _owned
-from tauleap.training.folder import LOGS, SAMPLES
+from tauleap.training.folder import SAMPLES, cells_of
 
 
 class Logs:
     """One CSV file a kind of row ("train", "validation"), all of whose rows have the same columns.
 
     A run that goes on from ``step`` forgets what was written after it: the steps will come again. A file with rows that
-    cannot be read is put aside, ``say`` is called with its new name, and the other rows are kept.
+    cannot be read is put aside, ``say`` is called with its new name, and the other rows are kept. All of this happens
+    when the first row of a kind comes: its columns show whether the file is ours; any other file is put aside whole.
     """
 
     def __init__(
         self, folder: Path, step: int, *, tensorboard: bool = True, say: Callable[[str], object] = lambda _: None
     ) -> None:
-        self._folder, self._say = folder, say
+        self._folder, self._step, self._say = folder, step, say
         self._columns: dict[str, list[str]] = {}
-        for kind in LOGS:
-            if columns := _forget_after(folder / f"{kind}.csv", step, say):
-                self._columns[kind] = columns
         # Made when the first row comes, after the first checkpoint: its thread does not say much about a full disk.
         self._make_writer = partial(_tensorboard, folder / "tensorboard", step) if tensorboard else lambda: None
 
@@ -39,14 +37,12 @@ class Logs:
         return self._make_writer()
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """Adds a row of a kind in :data:`LOGS`."""
+        """Adds a row of a kind in :data:`tauleap.training.folder.LOGS`."""
         path, columns = self._folder / f"{kind}.csv", ["step", *values]
-        found = self._columns.get(kind)
-        if found is not None and found != columns:
-            self._say(f"{path} has other columns: it was put aside as {_owned.set_aside(path, 'other').name}")
-        if found != columns:
+        if self._columns.get(kind) != columns:
+            if not _continued(path, columns, self._step, self._say):
+                _append(path, columns)
             self._columns[kind] = columns
-            _append(path, columns)
         _append(path, [step, *values.values()])
         if self._writer is not None:
             for name, value in values.items():
@@ -80,30 +76,44 @@ def _tensorboard(folder: Path, step: int) -> Any:
     return SummaryWriter(str(folder), purge_step=step + 1)
 
 
-def _append(path: Path, row: list[Any]) -> None:
+def _line(row: list[Any]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="\n").writerow(row)
-    with path.open("a", encoding="utf-8", newline="") as file:
-        file.write(line.getvalue())
+    return line.getvalue()
 
 
-def _forget_after(path: Path, step: int, say: Callable[[str], object]) -> list[str] | None:
-    """Drops the rows after ``step``, and a last line that was cut off; the columns, or None where there are none."""
+def _append(path: Path, row: list[Any]) -> None:
+    with _owned.open_plain(path, "a", newline="") as file:
+        file.write(_line(row))
+
+
+def _continued(path: Path, columns: list[str], step: int, say: Callable[[str], object]) -> bool:
+    """Whether ``path`` is a log with these columns, without rows after ``step`` now; any other file was put aside."""
     if not os.path.lexists(path):
-        return None
+        return False
     if path.is_symlink() or not path.is_file():
         say(f"{path} is not a regular file: it was put aside as {_owned.set_aside(path, 'other').name}")
-        return None
+        return False
     content = path.read_bytes()
+    if b"\n" not in content and _line(columns).encode().startswith(content):
+        path.unlink()  # killed while it wrote the first line
+        return False
+    found = cells_of(content.partition(b"\n")[0])
+    if found is None or found[0] != "step":
+        say(f"{path} has no readable first line: it was put aside as {_owned.set_aside(path, 'damaged').name}")
+    elif found != columns or b"\n" not in content:
+        say(f"{path} has other columns: it was put aside as {_owned.set_aside(path, 'other').name}")
+    else:
+        _forget_after(path, content, step, say)
+        return True
+    return False
+
+
+def _forget_after(path: Path, content: bytes, step: int, say: Callable[[str], object]) -> None:
+    """Drop the rows after ``step`` from a log of ours, and a last line that was cut off."""
     lines = content.split(b"\n")
     cut_off = lines.pop()  # empty unless a process was killed while it wrote the line
-    if not lines and (b"step".startswith(cut_off) or (cut_off.startswith(b"step,") and _cells(cut_off))):
-        path.unlink()  # killed while it wrote the first line
-        return None
-    columns = _cells(lines[0]) if lines else None
-    if columns is None or columns[0] != "step":
-        say(f"{path} has no readable first line: it was put aside as {_owned.set_aside(path, 'damaged').name}")
-        return None
+    columns = cells_of(lines[0]) or []
     rows = {line: _step_of(line, len(columns)) for line in lines[1:]}
     bad = [number for number, line in enumerate(lines[1:], start=2) if rows[line] is None]
     if bad or not _comes_again(cut_off, step):
@@ -114,12 +124,11 @@ def _forget_after(path: Path, step: int, say: Callable[[str], object]) -> list[s
     if cut_off or len(kept) < len(lines) - 1:
         with _files.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in [lines[0], *kept]))
-    return columns
 
 
 def _comes_again(cut_off: bytes, step: int) -> bool:
     """Whether the beginning of a row may be that of one after ``step``, as a killed process leaves it."""
-    cells = _cells(cut_off)
+    cells = cells_of(cut_off)
     if cells is None or len(cells) < 2:
         return cells is not None
     return cells[0].isdecimal() and int(cells[0]) > step
@@ -136,18 +145,9 @@ def _copy_aside(path: Path, content: bytes) -> Path:
     return aside
 
 
-def _cells(line: bytes) -> list[str] | None:
-    """The cells of a line, None where it is not text of one line."""
-    try:
-        text = line.removesuffix(b"\r").decode("utf-8")
-        return (next(csv.reader([text], strict=True), None) or [""]) if text.isprintable() else None
-    except (UnicodeDecodeError, csv.Error):
-        return None
-
-
 def _step_of(line: bytes, columns: int) -> int | None:
     """The step of a row of numbers, None where it is not one."""
-    cells = _cells(line)
+    cells = cells_of(line)
     if cells is None or len(cells) != columns or b'"' in line:
         return None
     try:
