@@ -120,6 +120,8 @@ class Train:
         out = self.out or Path("runs") / path.resolve().stem
         if path.resolve().is_relative_to(out.resolve()):
             raise ValueError(f"{out} holds the data, {path}: write the name of a new folder for the run (--out)")
+        if out.resolve().is_relative_to(path.resolve()):  # the next command would read the samples of the run as data
+            raise ValueError(f"{out} is inside the data, {path}: write the name of a new folder elsewhere (--out)")
 
         with importing():
             from tauleap.cli.own_data import facts_of, next_commands, train_on
