@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import resource
 import sys
 from pathlib import Path
 
@@ -163,6 +164,28 @@ def test_a_folder_with_something_else_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not a model"):
         mlp_model(PROCESSES[0]).save(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_saving_over_a_file_or_on_a_full_disk_is_explained(saved: Path, tmp_path: Path) -> None:
+    """No file may grow beyond 100 bytes, which a disk without space would do as well."""
+    model, file, new = load(saved), tmp_path / "data.csv", tmp_path / "new"
+    file.write_text("a,b\n")
+    with pytest.raises(NotADirectoryError) as caught:
+        model.save(file)
+    assert str(caught.value) == f"{file} is a file: write the name of a folder for the model"
+    assert file.read_text() == "a,b\n"
+    before = (saved / "config.json").read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        for folder in (new, saved):
+            with pytest.raises(OSError, match=f"File too large, in {folder}: make room"):
+                model.save(folder)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert not new.exists()
+    assert not list(tmp_path.rglob(".*.tmp"))
+    assert (saved / "config.json").read_bytes() == before
 
 
 def edit(folder: Path, **changes) -> None:

@@ -34,12 +34,27 @@ def check_folder(folder: Path, marker: str, what: str) -> None:
         NotADirectoryError: the path is not a folder.
         ValueError: the folder holds files, but not the marker.
     """
-    if os.path.lexists(folder) and not folder.is_dir():
-        raise NotADirectoryError(f"{folder} is a file: write the name of a folder for {what} (--out)")
+    check_no_file(folder, f"{what} (--out, or out=...)")
     if folder.is_dir() and not (folder / marker).is_file() and any(folder.iterdir()):
         raise ValueError(
-            f"{folder} is not empty and does not hold {what} of tauleap: write the name of a new folder (--out)"
+            f"{folder} is not empty and does not hold {what} of tauleap: write the name of a new folder (--out, or "
+            "out=...)"
         )
+
+
+def check_no_file(path: Path, what: str) -> None:
+    """Refuse a path that is not a folder, if there is anything.
+
+    Args:
+        path: the path, which need not exist.
+        what: the contents of the folder, such as "the samples", for the message.
+
+    Raises:
+        NotADirectoryError: the path is a file, or a link to nothing.
+    """
+    if os.path.lexists(path) and not path.is_dir():
+        kind = "a file" if path.exists() else "a link to nothing"
+        raise NotADirectoryError(f"{path} is {kind}: write the name of a folder for {what}")
 
 
 def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:

@@ -1,6 +1,7 @@
 """Commands do not touch files that they did not write, and a full disk is explained by each of them."""
 
 import json
+import os
 import resource
 import shutil
 import subprocess
@@ -77,6 +78,64 @@ def test_data_inside_the_folder_of_a_run_is_refused(
     before = contents(run)
     assert "holds the data" in refused(["train", run / "train.csv", "--out", run, "--steps", 3], capsys)
     assert contents(run) == before
+
+
+def test_a_run_inside_the_folder_of_the_data_is_refused(
+    users: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next command would read the samples of the run as data."""
+    before = contents(users)
+    monkeypatch.chdir(users)
+    for data, out in [("samples", "samples/run"), ("samples", users / "samples" / "a" / "b"), ("samples", "samples")]:
+        error = refused(["train", data, "--out", out, "--steps", 3], capsys)
+        assert "write the name of a new folder" in error
+        assert f"{out} is inside the data, {data}" in error or "holds the data" in error
+    monkeypatch.chdir(users / "samples")
+    assert "runs/samples is inside the data, .:" in refused(["train", ".", "--steps", 3], capsys)
+    assert contents(users) == before
+
+
+@pytest.mark.parametrize("kind", ["link", "FIFO", "folder"])
+def test_the_lock_of_samples_is_a_plain_file(
+    kind: str, run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, mine = tmp_path / "out", tmp_path / "mine"
+    out.mkdir()
+    if kind == "link":
+        (out / ".lock").symlink_to(mine)
+    elif kind == "FIFO":
+        os.mkfifo(out / ".lock")
+    else:
+        (out / ".lock").mkdir()
+    error = refused(["sample", run_of("table")[0], "-n", 3, "--steps", 2, "--out", out], capsys)
+    assert (
+        f"{out / '.lock'} is a {kind}, it must be a plain file: move it away and give the same command again" in error
+    )
+    assert not mine.exists()
+
+
+def test_a_link_to_nothing_is_no_folder_for_samples(
+    run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    out.symlink_to("nowhere")
+    error = refused(["sample", run_of("table")[0], "-n", 3, "--steps", 2, "--out", out], capsys)
+    assert f"{out} is a link to nothing: write the name of a folder for the samples" in error
+
+
+def test_a_damaged_request_is_said(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    arguments = ["sample", run_of("table")[0], "-n", 6, "--batch-size", 3, "--steps", 2, "--out", out]
+    ran([*arguments, "--shard", "1/2"], capsys)
+    request = out / "request.json"
+    request.write_bytes(request.read_bytes()[:40])
+    before = contents(out)
+    error = refused(arguments, capsys)
+    assert f"{request} is damaged, so that its samples cannot be continued: write the name of a new folder" in error
+    assert contents(out) == before
+    shutil.rmtree(out / ".parts")
+    (out / ".lock").unlink()
+    assert "holds something else: write the name of a new folder" in refused(arguments, capsys)
 
 
 def test_samples_of_the_user_beside_a_model_stay(

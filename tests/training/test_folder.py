@@ -80,7 +80,7 @@ def test_a_folder_of_the_user_is_refused(recipe, tmp_path: Path, names: list[str
     before = contents(tmp_path)
     with pytest.raises(ValueError, match=r"is not empty and does not hold a run of tauleap: write .* new folder"):
         go_on(recipe, tmp_path)
-    with pytest.raises(ValueError, match="is not empty"):
+    with pytest.raises(ValueError, match=r"write the name of a new folder \(--out, or out=\.\.\.\)"):
         tl.fit([[0, 1], [1, 0], [1, 1]], steps=1, out=tmp_path, progress=False)
     assert contents(tmp_path) == before
     with pytest.raises(NotADirectoryError, match="is a file"):

@@ -92,10 +92,13 @@ def draw_to(
 ) -> Drawn:
     """Draws those parts of the shard that are not there yet; if then all are there, finishes the files in ``out``."""
     shard = shard or Shard(1, 1)
-    if out.exists() and not out.is_dir():
-        raise ValueError(f"{out} is a file: write the name of a folder for the samples")
+    _owned.check_no_file(out, "the samples")
     # Asked for once more after looking: another shard may be beginning.
     if not _agreed(out, request) and _used(out) and not _agreed(out, request):
+        if (out / REQUEST).is_file() and ((out / _PARTS).is_dir() or (out / ".lock").is_file()):
+            raise ValueError(
+                f"{out / REQUEST} is damaged, so that its samples cannot be continued: write the name of a new folder"
+            )
         raise ValueError(f"{out} holds something else: write the name of a new folder")
     parts = out / _PARTS
     if done := _done(out):

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap import _owned
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, check_run, seeded, tell, warm
 from tauleap.cli.shards import Shard
@@ -73,8 +74,7 @@ class Sample:
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
         check_run(self.run_folder)
-        if out.exists() and not out.is_dir():
-            raise ValueError(f"{out} is a file: write the name of a folder for the samples")
+        _owned.check_no_file(out, "the samples")
 
         with importing():
             from tauleap.cli.drawing import Request, draw_to, recorded_batch_size

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap import _owned
+
 _LOCK = ".lock"
 
 
@@ -50,7 +52,7 @@ class Shard:
 @contextmanager
 def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool]) -> Iterator[None]:
     """Holds ``folder`` together with others; the first one calls ``begin``, alone. It waits while somebody is alone."""
-    with (folder / _LOCK).open("a+") as file:
+    with _owned.open_plain(folder / _LOCK, "a+") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,7 +72,7 @@ def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool])
 @contextmanager
 def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Holds ``folder`` for this process only, once nobody else has it; unless ``wait``, yields False if it is held."""
-    with (folder / _LOCK).open("a+") as file:
+    with _owned.open_plain(folder / _LOCK, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

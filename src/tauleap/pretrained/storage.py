@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _files, _owned, _read
+from tauleap._full_disk import explaining_full_disk
 from tauleap._manifest import MANIFEST, Manifest
 from tauleap._version import __version__
 from tauleap.data.form import form_from
@@ -113,7 +114,16 @@ def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False)
         if others:
             raise ValueError(f"compact files are of weights in float32, these are {', '.join(others)}: leave it out")
         config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
+    if folder.exists():
+        _owned.check_no_file(folder, "the model")
     files = as_files(config, weights)
+    with explaining_full_disk(folder):
+        _write(folder, files)
+    return folder
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a model into a folder that is new, empty or of a model."""
     if folder.is_dir() and any(folder.iterdir()):
         if not _is_model(folder / CONFIG):
             raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
@@ -123,12 +133,11 @@ def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False)
         for name, content in files.items():
             with _files.replacing(folder / name) as file:
                 file.write(content)
-        return folder
+        return
     _owned.remove_abandoned(folder)
     with _files.staged(folder) as unfinished:
         for name, content in files.items():
             (unfinished / name).write_bytes(content)
-    return folder
 
 
 def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Model:
