@@ -117,8 +117,9 @@ def test_json_that_is_accepted() -> None:
 def test_every_exception_becomes_one_sentence(error: Exception, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="state") as raised, _read.explaining(tmp_path / "state.pt", "do this"):
         raise error
-    assert raised.type is ValueError
+    assert raised.type is _read.UnreadableError
     assert raised.value.__cause__ is error
+    assert str(raised.value).endswith(": do this")
     assert str(tmp_path / "state.pt") in str(raised.value)
     assert printable(str(raised.value)) == str(raised.value)
 
@@ -139,6 +140,25 @@ def test_errors_of_the_system_name_the_file(tmp_path: Path) -> None:
     ):
         raise OSError(errno.EIO, "Input/output error")
     assert raised.value.errno == errno.EIO
+
+
+def test_complete_errors_are_known_by_their_class() -> None:
+    """Nested blocks add the file and the remedy once; words that occur in the message by chance do not matter."""
+    with (
+        pytest.raises(_read.UnreadableError, match=r"^h/a cannot be read: the checksum differs: do this$"),
+        _read.explaining(Path("h"), "do that"),
+        _read.explaining(Path("h/a"), "do this"),
+    ):
+        raise ValueError("the checksum differs")
+    with (
+        pytest.raises(OSError, match=r"h/a: Input/output error: do this$"),
+        _read.explaining(Path("h"), "do that"),
+        _read.explaining(Path("h/a"), "do this"),
+    ):
+        raise OSError(errno.EIO, "Input/output error")
+    long = Path("/".join(["x" * 200] * 6))
+    with pytest.raises(ValueError, match=r"/x+ cannot be read: z+\.\.\.: do this$"), _read.explaining(long, "do this"):
+        raise ValueError("z" * 3000)
 
 
 def test_control_characters_are_escaped() -> None:

@@ -24,7 +24,7 @@ class Manifest:
 
     Raises:
         UnreadableError: The manifest is damaged.
-        ValueError: It has another format.
+        OtherFormatError: It has another format.
         FileNotFoundError: There is none.
     """
 
@@ -36,29 +36,33 @@ class Manifest:
             listed, version, digest = found["files"], found["format"], found["sha256"]
             fits = digest == _digest(version, listed)
         except (KeyError, TypeError) as error:
-            raise _read.UnreadableError(f"{path} cannot be read: it lists no files and checksums") from error
+            raise _damaged(path, "is damaged: it lists no files and checksums") from error
         if not fits:
-            raise _read.UnreadableError(f"{path} is damaged: the checksum of {MANIFEST} differs")
+            raise _damaged(path, "is damaged: its checksum differs")
         if version != FORMAT:
-            raise ValueError(f"{folder} has format {version}, this version of tauleap reads {FORMAT}")
+            raise _read.OtherFormatError(path, version, FORMAT)
         if not isinstance(listed, dict) or not all(_is_entry(name, entry) for name, entry in listed.items()):
-            raise _read.UnreadableError(f"{path} cannot be read: it must list names, sizes and checksums")
+            raise _damaged(path, "is damaged: it must list names, sizes and checksums")
         self.files: dict[str, dict[str, Any]] = listed
 
     def read(self, name: str) -> bytes:
         """Return a file's bytes after its size and checksum were compared with those in the manifest."""
         path = self.folder / name
         if name not in self.files:
-            raise _read.UnreadableError(f"{path} is not in {MANIFEST}")
+            raise _damaged(path, f"is not in {MANIFEST}")
         size, digest = self.files[name]["bytes"], self.files[name]["sha256"]
         with _read.opened(path, inside=self.inside) as file:
             found = os.fstat(file.fileno()).st_size
             if found != size:  # before memory is taken for it
-                raise _read.UnreadableError(f"{name} has {found} bytes instead of {size}")
+                raise _damaged(path, f"has {found} bytes instead of {size}")
             data = file.read(size)
         if hashlib.sha256(data).hexdigest() != digest:
-            raise _read.UnreadableError(f"the checksum of {name} differs")
+            raise _damaged(path, f"has another checksum than in {MANIFEST}")
         return data
+
+
+def _damaged(path: Path, problem: str) -> _read.UnreadableError:
+    return _read.UnreadableError(path, problem, _read.MODEL_REMEDY)
 
 
 def to_bytes(files: Mapping[str, bytes]) -> bytes:

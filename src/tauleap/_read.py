@@ -18,18 +18,64 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tauleap._printable import one_line
+from tauleap._printable import one_line, printable
+from tauleap._version import __version__
 
 JSON_BYTES = 2**25
 """Size of the largest JSON file: a table of 1000 columns with 1000 categories each has about 20 MB."""
 _JSON_DEPTH = 50
 """Nesting of lists and objects: a model of ours has about 8."""
-_NO_MEMORY = ("allocate memory", "out of memory")
+MODEL_REMEDY = "get another copy of the model, or train it again"
+_FILE_REMEDY = "get another copy of it"
+_PLAIN_REMEDY = "put a copy of the file there"
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class UnreadableError(ValueError):
+class FileError(ValueError):
+    """A file that cannot be used; the message names the file, the problem and the remedy.
+
+    Args:
+        path: The file, or its name in messages.
+        problem: The rest of a sentence that begins with the file; a text of a library is cut off after 1000 characters.
+        remedy: What the user can do.
+    """
+
+    def __init__(self, path: Path | str, problem: str, remedy: str) -> None:
+        self.path, self.problem, self.remedy = path, one_line(problem), remedy
+        super().__init__(f"{printable(str(path))} {self.problem}: {remedy}")
+
+
+class UnreadableError(FileError):
     """A file that is damaged, not a plain file, outside its folder, or larger than it may be."""
+
+
+class OtherFormatError(FileError):
+    """A file that another version of tauleap wrote.
+
+    Args:
+        path: The file.
+        found: The format in the file.
+        known: The format that this version reads.
+    """
+
+    def __init__(self, path: Path | str, found: object, known: int) -> None:
+        problem = f"has format {found!r}, this version of tauleap ({__version__}) reads {known}"
+        super().__init__(path, problem, "install the version of tauleap that wrote it")
+
+
+class SystemRefusalError(OSError):
+    """An error of the system without a file name, to which the file and the remedy were added."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Return whether there was not enough memory: torch raises RuntimeError for that on a CPU.
+
+    >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("can't allocate memory"))
+    (True, True)
+    """
+    return isinstance(error, MemoryError) or any(
+        phrase in str(error) for phrase in ("allocate memory", "out of memory")
+    )
 
 
 def content(path: Path, *, inside: Path | None = None, most: int | None = None) -> bytes:
@@ -55,9 +101,8 @@ def opened(path: Path, *, inside: Path | None = None, most: int | None = None) -
     """Open a plain file for reading; the arguments are those of :func:`content`."""
     real = os.path.realpath(path, strict=True)
     if inside is not None and not any(Path(real).is_relative_to(root) for root in _roots(inside)):
-        raise UnreadableError(
-            f"{path} is a link to {real}, outside {inside}: put a copy of the file there instead of the link"
-        )
+        problem = f"is a link to {real}, outside {inside}"
+        raise UnreadableError(path, problem, f"{_PLAIN_REMEDY} instead of the link")
     _check_plain(os.lstat(real), path, most)
     with os.fdopen(os.open(real, _FLAGS), "rb") as file:
         _check_plain(os.fstat(file.fileno()), path, most)
@@ -75,11 +120,9 @@ def _check_plain(status: os.stat_result, path: Path, most: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
         kinds = {stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-        raise UnreadableError(f"{path} is {kind}, it must be a plain file: put a copy of the file there")
+        raise UnreadableError(path, f"is {kind}, it must be a plain file", _PLAIN_REMEDY)
     if most is not None and status.st_size > most:
-        raise UnreadableError(
-            f"{path} has {status.st_size:,} bytes, it must have at most {most:,}: get another copy of it"
-        )
+        raise UnreadableError(path, f"has {status.st_size:,} bytes, it must have at most {most:,}", _FILE_REMEDY)
 
 
 def document(path: Path, *, inside: Path | None = None) -> Any:
@@ -109,8 +152,8 @@ def parse(text: bytes, where: str) -> Any:
     except RecursionError:
         raise _nested(where) from None
     except ValueError as error:
-        told = one_line(str(error), most=200)
-        raise UnreadableError(f"{where} is damaged: it is not JSON ({told}): get another copy of it") from error
+        reason = one_line(str(error), most=200)
+        raise UnreadableError(where, f"is damaged: it is not JSON ({reason})", _FILE_REMEDY) from error
     level, depth = [found], 0
     while level := [inner for node in level for inner in _inner(node)]:
         depth += 1
@@ -120,9 +163,8 @@ def parse(text: bytes, where: str) -> Any:
 
 
 def _nested(where: str) -> UnreadableError:
-    return UnreadableError(
-        f"{where} is damaged: its lists and objects are nested more than {_JSON_DEPTH} deep: get another copy of it"
-    )
+    problem = f"is damaged: its lists and objects are nested more than {_JSON_DEPTH} deep"
+    return UnreadableError(where, problem, _FILE_REMEDY)
 
 
 def _inner(node: Any) -> list[Any]:
@@ -156,30 +198,32 @@ def _finite(digits: str) -> float:
 
 
 @contextmanager
-def explaining(path: Path, remedy: str, *, told: Callable[[Exception], str] = str) -> Iterator[None]:
+def explaining(path: Path, remedy: str, *, describe: Callable[[Exception], str] = str) -> Iterator[None]:
     """Turn every exception of the block into one sentence that names the file and the remedy.
 
     Args:
         path: The file or folder that is read.
         remedy: What to do about a file that is damaged.
-        told: What the sentence says of an exception of a library. Default: its message.
+        describe: Returns the words for an exception of a library. Default: its message.
 
     Raises:
         OSError: The system refused, or there is not enough memory.
-        ValueError: Everything else; the exception is its cause.
+        FileError: Everything else; the exception is its cause. A FileError of the block passes as it is.
     """
     try:
         yield
+    except (FileError, SystemRefusalError):
+        raise
     except OSError as error:
-        if str(path) in str(error):
+        if error.filename is not None:
             raise
-        raise OSError(error.errno, f"{path}: {one_line(error.strerror or str(error))}: {remedy}") from error
+        reason = one_line(error.strerror or str(error))
+        raise SystemRefusalError(error.errno, f"{printable(str(path))}: {reason}: {remedy}") from error
     except Exception as error:
-        message = str(error)
-        if isinstance(error, MemoryError) or any(words in message for words in _NO_MEMORY):
-            raise OSError(errno.ENOMEM, f"there is not enough memory for {path}") from error
-        if not isinstance(error, ValueError | TypeError):
-            message = f"{path} cannot be read ({type(error).__name__}: {told(error)}): {remedy}"
-        elif str(path) not in message:
-            message = f"{path}: {message}"
-        raise ValueError(one_line(message)) from error
+        if is_out_of_memory(error):
+            message = f"there is not enough memory for {printable(str(path))}"
+            raise SystemRefusalError(errno.ENOMEM, message) from error
+        if isinstance(error, ValueError | TypeError):
+            raise UnreadableError(path, f"cannot be read: {error}", remedy) from error
+        problem = f"cannot be read ({type(error).__name__}: {describe(error)})"
+        raise UnreadableError(path, problem, remedy) from error

@@ -34,7 +34,6 @@ CONFIG, WEIGHTS = "config.json", "model.safetensors"
 _CHECKSUM, _REPORT_CHECKSUM = "config_sha256", "sha256"
 _REQUIRED = {"weights_sha256", "process", "denoiser", "shape"}
 _FIELDS = _REQUIRED | {"format", "tauleap", _CHECKSUM, "form", "kind", "about", "dtype"}
-_REMEDY = "get another copy of the model, or train it again"
 
 
 def configuration(model: Model) -> dict[str, Any]:
@@ -154,7 +153,7 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
             f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
             f"{', '.join(builtin_models())}"
         )
-    with _read.explaining(folder, _REMEDY):
+    with _read.explaining(folder / CONFIG, _read.MODEL_REMEDY):
         model = _load(folder, run)
     return model.to(device)
 
@@ -168,29 +167,27 @@ def _load(folder: Path, run: Path) -> Model:
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)
     if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
-        raise ValueError(f"{folder / CONFIG} must describe a process and a denoiser, got {process!r} and {denoiser!r}")
+        raise ValueError(f"it must describe a process and a denoiser, got {process!r} and {denoiser!r}")
     denoiser.to(_dtype_of(config, weights))
-    model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config, folder))
+    model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config))
     model.about = model.about or _report_of(run, folder)
-    _check_shapes(model, folder)
+    _check_shapes(model)
     try:
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
-        raise ValueError(f"the weights in {folder} do not fit its configuration: {error}") from error
+        problem = f"does not fit {CONFIG}: {error}"
+        raise _read.UnreadableError(folder / WEIGHTS, problem, _read.MODEL_REMEDY) from error
     model.reverse.eval()
     return model
 
 
-def _check_shapes(model: Model, folder: Path) -> None:
+def _check_shapes(model: Model) -> None:
     """Refuse a process or a form whose sites are not those of the model: sampling would fail only at its end."""
     if model.shape is None:
         return
     model.process._check_sites(torch.Size((1, *model.shape)), "shape")
     if model.form is not None and model.form.shape != model.shape:
-        raise ValueError(
-            f"{folder / CONFIG} is damaged: its shape is {model.shape}, that of its {model.form.kind} is "
-            f"{model.form.shape}: {_REMEDY}"
-        )
+        raise ValueError(f"its shape is {model.shape}, that of its {model.form.kind} is {model.form.shape}")
 
 
 def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
@@ -209,12 +206,12 @@ def _report_of(run: Path, checkpoint: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     fits = isinstance(kept, dict) and kept.get("checkpoint") == checkpoint.resolve().name
-    fits = fits and _is_whole(kept, _REPORT_CHECKSUM)
+    fits = fits and _has_right_checksum(kept, _REPORT_CHECKSUM)
     about = kept.get("about") if fits else None
     return about if isinstance(about, dict) else {}
 
 
-def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     try:
         if config.get("form") is not None:
@@ -223,10 +220,10 @@ def _read_meaning(config: Mapping[str, Any], folder: Path) -> dict[str, Any]:
             kind = config["kind"]
             out["kind"] = Kind(kind["name"], tuple(kind["types"]), tuple(kind.get("labels", ())))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"{folder / CONFIG} does not say what the states mean: {error}") from error
+        raise ValueError(f"it does not say what the states mean: {error}") from error
     if config.get("about") is not None:
         if not isinstance(config["about"], dict):
-            raise ValueError(f"{folder / CONFIG} is damaged: about must be a mapping")
+            raise ValueError("about must be a mapping")
         out["about"] = config["about"]
     return out
 
@@ -250,24 +247,23 @@ def _read_config(folder: Path, run: Path) -> dict[str, Any]:
     else:
         config, listed = _read.document(path, inside=run), None
     if not isinstance(config, dict) or "format" not in config:
-        raise ValueError(f"{path} is not the configuration of a tauleap model: it has no format")
+        raise ValueError("it is not the configuration of a tauleap model, which has a format")
     if config["format"] != FORMAT:
-        raise ValueError(
-            f"{path} has format {config['format']}, this version of tauleap ({__version__}) reads {FORMAT}"
-        )
+        raise _read.OtherFormatError(path, config["format"], FORMAT)
     missing, unknown = _REQUIRED - config.keys(), config.keys() - _FIELDS
     if missing:
-        raise ValueError(f"{path} is damaged: it has no {', '.join(sorted(missing))}")
+        raise ValueError(f"it has no {', '.join(sorted(missing))}")
     if unknown:
-        raise ValueError(f"{path} is damaged: it has a field {min(unknown)!r}, which is not known")
-    if not _is_whole(config):
-        raise ValueError(f"{path} is damaged: its checksum differs: {_REMEDY}")
+        raise ValueError(f"it has a field {min(unknown)!r}, which is not known")
+    if not _has_right_checksum(config):
+        raise _read.UnreadableError(path, "is damaged: its checksum differs", _read.MODEL_REMEDY)
     if listed not in (None, config["weights_sha256"]):
-        raise ValueError(f"{folder / WEIGHTS} has another checksum in {MANIFEST} than in {CONFIG}: {_REMEDY}")
+        problem = f"has another checksum in {MANIFEST} than in {CONFIG}"
+        raise _read.UnreadableError(folder / WEIGHTS, problem, _read.MODEL_REMEDY)
     return config
 
 
-def _is_whole(config: dict[str, Any], field: str = _CHECKSUM) -> bool:
+def _has_right_checksum(config: dict[str, Any], field: str = _CHECKSUM) -> bool:
     """Whether a configuration has the checksum that it should have; one saved before there was any has none."""
     return field not in config or config[field] == with_checksum(config, field)[field]
 
@@ -276,7 +272,7 @@ def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch
     """float32 for a compact file; else a model trained in float64 or in a half-precision format stays in it."""
     if "dtype" in config:
         if config["dtype"] != "float32":
-            raise ValueError(f'{CONFIG} must give the dtype "float32", or none, got {config["dtype"]!r}')
+            raise ValueError(f'it must give the dtype "float32", or none, got {config["dtype"]!r}')
         return torch.float32
     floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point())
     return next(floats, None)

@@ -31,7 +31,6 @@ _DTYPES = {
     "F64": torch.float64,
 }
 _METADATA = "__metadata__"
-_REMEDY = "get another copy of the model, or train it again"
 
 
 class Declared(NamedTuple):
@@ -71,15 +70,14 @@ def read_weights(path: Path, *, inside: Path, sha256: object) -> dict[str, Tenso
     """Return the tensors of a file whose header was checked; its checksum must be ``sha256``."""
     content = _read.content(path, inside=inside)
     if hashlib.sha256(content).hexdigest() != sha256:
-        raise _read.UnreadableError(
-            f"{path} is damaged, or of another model than config.json: its checksum differs: {_REMEDY}"
-        )
+        problem = "is damaged, or of another model than config.json: its checksum differs"
+        raise _read.UnreadableError(path, problem, _read.MODEL_REMEDY)
     return load_bytes(content, path)
 
 
 def load_bytes(content: bytes, path: Path) -> dict[str, Tensor]:
     """Return the tensors in the bytes of a file, which messages call ``path``."""
-    with _read.explaining(path, _REMEDY):
+    with _read.explaining(path, _read.MODEL_REMEDY):
         return safetensors.torch.load(content)
 
 
@@ -103,4 +101,4 @@ def _side(value: Any) -> int:
 
 
 def _damaged(path: Path, why: str) -> _read.UnreadableError:
-    return _read.UnreadableError(f"{path} is damaged: {why}: {_REMEDY}")
+    return _read.UnreadableError(path, f"is damaged: {why}", _read.MODEL_REMEDY)

@@ -142,5 +142,5 @@ def _trouble(folder: Path) -> str | None:
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
     except _read.UnreadableError as error:
-        return str(error)
+        return f"{Path(error.path).name} {error.problem}"
     return None

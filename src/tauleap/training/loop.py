@@ -189,7 +189,7 @@ class _Loop:
             return None
         before = _read.parse(found.read(RECIPE), str(found.folder / RECIPE))
         if not isinstance(before, dict) or not isinstance(before.get("recipe"), dict) or "versions" not in before:
-            raise ValueError(f"{found.folder / RECIPE} is damaged: it has no recipe and versions: {REMEDY}")
+            raise _read.UnreadableError(found.folder / RECIPE, "is damaged: it has no recipe and versions", REMEDY)
         changed = differences(before["recipe"], self.resolved)
         if changed:
             raise ValueError(

@@ -96,21 +96,19 @@ def from_bytes(content: bytes, path: Path = Path("state.pt")) -> dict[str, Any]:
         ValueError: It is damaged, or holds something else.
     """
 
-    def told(error: Exception) -> str:
-        return "it must hold tensors and plain values"  # torch's own words advise to let the file run code
+    def describe(error: Exception) -> str:
+        return "it must hold tensors and plain values"  # torch's own message advises to let the file run code
 
-    with _read.explaining(path, REMEDY, told=told):
+    with _read.explaining(path, REMEDY, describe=describe):
         _check_archive(content)
         state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         if not isinstance(state, dict):
-            raise ValueError(f"{path} must hold the state of a run, got {type(state).__name__}: {REMEDY}")
+            raise ValueError(f"it must hold the state of a run, got {type(state).__name__}")
         if state.get("format") != FORMAT:
-            raise ValueError(
-                f"the run's state has format {state.get('format')!r}, this version of tauleap reads {FORMAT}"
-            )
+            raise _read.OtherFormatError(path, state.get("format"), FORMAT)
         wrong = [key for key, kind in _KINDS.items() if key in state and not isinstance(state[key], kind)]
         if wrong:
-            raise ValueError(f"{path} is damaged: its {wrong[0]} are of another type: {REMEDY}")
+            raise ValueError(f"its {wrong[0]} are of another type")
         _check_tensors(state)
         _check_moments(state)
     return state
@@ -137,7 +135,7 @@ def _check_tensors(state: dict[str, Any]) -> None:
         if isinstance(value, Tensor) and (
             value.layout != torch.strided or value.nbytes > value.untyped_storage().nbytes()
         ):
-            raise ValueError(f"a tensor of shape {tuple(value.shape)} has fewer numbers in the file: {REMEDY}")
+            raise ValueError(f"a tensor of shape {tuple(value.shape)} has fewer numbers in the file")
 
 
 def _check_moments(state: dict[str, Any]) -> None:
@@ -149,4 +147,4 @@ def _check_moments(state: dict[str, Any]) -> None:
         for moment, value in moments.items():
             shapes = ((), tuple(weights[name].shape))
             if not isinstance(value, Tensor) or tuple(value.shape) not in shapes:
-                raise ValueError(f"{moment} of {name} does not have the shape {shapes[1]}: {REMEDY}")
+                raise ValueError(f"{moment} of {name} does not have the shape {shapes[1]}")
