@@ -10,35 +10,52 @@ import shutil
 import signal
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 import tauleap as tl
-from tauleap import _manifest, _shipped, cli, denoise, network, noise
+from tauleap import _manifest, _shipped, cli, denoise, fitting, network, noise
 from tauleap._printable import printable
+from tauleap.cli import drawing
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
+from tauleap.evaluate import pictures
 from tauleap.pretrained import Model, builtin_models
 from tauleap.pretrained.storage import rewrite_config, with_checksum
 from tauleap.training.state import from_bytes
 
 
+class HangError(BaseException):
+    """Raised in a call that blocks; not an Exception, so that no handler of the call turns it into a refusal."""
+
+
+@contextmanager
+def at_once(seconds: int) -> Iterator[None]:
+    """Interrupt a block that takes longer."""
+
+    def stop(*_: object) -> None:
+        raise HangError
+
+    before = signal.signal(signal.SIGALRM, stop)
+    left = signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        signal.alarm(left)
+
+
 @pytest.fixture(autouse=True)
 def _at_once() -> Iterator[None]:
     """A call that blocks on a FIFO must not block the tests."""
-
-    def stop(*_: object) -> None:
-        raise TimeoutError("it hangs")
-
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+    with at_once(60):
+        yield
 
 
 def small_model() -> Model:
@@ -219,6 +236,115 @@ def test_a_fifo_in_a_run_is_put_aside(run: Path, name: str, capsys: pytest.Captu
     refused(run, "is a FIFO")
     assert resume(run) in (0, 2)
     assert "is a FIFO" in capsys.readouterr().out
+
+
+def test_a_fifo_instead_of_the_list_of_samples(run: Path) -> None:
+    """The folder is not known as ours then: it stays, and the samples are written beside it."""
+    assert resume(run) == 0
+    listed = run / "samples" / ".tauleap-samples.json"
+    listed.unlink()
+    os.mkfifo(listed)
+    with at_once(10):
+        assert resume(run) == 0
+    assert listed.is_fifo()
+    assert (run / "samples-2" / listed.name).is_file()
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (lambda part: (part.unlink(), os.mkfifo(part)), "is a FIFO"),
+        (lambda part: (part.unlink(), part.symlink_to("/etc/passwd")), "outside"),
+        (lambda part: part.write_bytes(b""), "cannot be read"),
+        (lambda part: part.write_bytes(part.read_bytes()[:-1]), "cannot be read"),
+        (lambda part: np.save(part, np.zeros((3, 2))), "whole numbers"),
+        (lambda part: np.save(part, np.zeros((3, 5), dtype=np.uint8)), r"shape \(3, 2\)"),
+        (lambda part: np.save(part, np.full((3, 2), 200)), "200"),
+    ],
+    ids=["fifo", "link", "empty", "cut", "dtype", "shape", "states"],
+)
+def test_parts_of_samples(
+    model: Path,
+    damage: Callable[[Path], object],
+    words: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request = ["sample", model, "-n", 6, "--batch-size", 3, "--steps", 2, "--out", model.parent / "s"]
+    with monkeypatch.context() as patch:
+        patch.setattr(drawing, "_missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert cli.main([*map(str, request)]) == 130
+    part = model.parent / "s" / ".parts" / "00000000.npy"
+    damage(part)
+    capsys.readouterr()
+    with at_once(10):
+        assert cli.main([*map(str, request)]) == 2
+    error = capsys.readouterr().err
+    assert re.search(words, error)
+    assert str(part) in error
+    assert "remove it and give the same command again" in error
+
+
+def test_a_fifo_instead_of_the_request_of_samples(tmp_path: Path) -> None:
+    """It may be replaced after the folder was listed."""
+    (tmp_path / ".parts").mkdir()
+    os.mkfifo(tmp_path / "request.json")
+    with at_once(10):
+        assert not pictures._finished(tmp_path / "request.json")
+
+
+def test_a_fifo_instead_of_the_held_out_figures(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "validation.csv")
+    with at_once(10):
+        assert fitting._best(tmp_path, tmp_path / "step-00000003") == tmp_path / "step-00000003"
+
+
+@pytest.mark.parametrize("name", ["h", "m", "configuration", "x" * 200])
+def test_file_and_remedy_are_named_whatever_the_folder_is_called(
+    run: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The letters of a short name occur in every sentence."""
+    monkeypatch.chdir(run.parent)
+    checkpoint = shutil.copytree((run / "latest").resolve(), name)
+    config = Path(checkpoint, "config.json").read_text()
+    Path(checkpoint, "config.json").write_text(next(digit_changes(config)))
+    with pytest.raises(ValueError, match="checksum") as raised:
+        tl.load(checkpoint)
+    assert str(raised.value).startswith(f"{name}/config.json ")
+    assert str(raised.value).endswith(": get another copy of the model, or train it again")
+    shutil.rmtree(checkpoint)
+    model = small_model().save(name)
+    edit(model, lambda config: config.update(shape=[-3]))
+    with pytest.raises(ValueError, match="a side of shape must be a whole number >= 1, got -3") as raised:
+        tl.load(model)
+    assert str(raised.value).startswith(f"{model}/config.json cannot be read: ")
+    assert str(raised.value).endswith(": get another copy of the model, or train it again")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda found: found.update(files=3),
+        lambda found: found.pop("files"),
+        lambda found: found["files"].pop("config.json"),
+        lambda found: found["files"]["config.json"].update(bytes=3),
+        lambda found: found["files"]["config.json"].update(bytes="3"),
+        lambda found: found.update(format=2),
+    ],
+)
+@pytest.mark.parametrize("sealed", [True, False])
+def test_manifests(run: Path, change: Callable[[Any], object], sealed: bool) -> None:
+    path = (run / "latest" / "manifest.json").resolve()
+    manifest = json.loads(path.read_bytes())
+    change(manifest)
+    if sealed and "files" in manifest:
+        manifest["sha256"] = _manifest._digest(manifest["format"], manifest["files"])
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"step-00000002/(manifest|config)\.json (is|has) ") as raised:
+        tl.load(run)
+    remedies = "(get another copy of the model, or train it again|install the version of tauleap that wrote it)"
+    assert re.search(f": {remedies}$", str(raised.value))
+    assert len(re.findall(remedies, str(raised.value))) == 1
 
 
 def test_the_latest_checkpoint_must_be_in_the_run(run: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import math
 import os
 import tempfile
@@ -18,7 +19,7 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from tauleap import _check, _files
+from tauleap import _check, _files, _read
 from tauleap._full_disk import explaining_full_disk
 from tauleap._printable import printable
 from tauleap.baseline import independent_rows, varying_sites
@@ -307,8 +308,8 @@ def _best(folder: Path, last: Path) -> Path:
     Small data is learnt by heart when there is time for it.
     """
     try:
-        with (folder / "validation.csv").open(newline="", encoding="utf-8") as file:
-            looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(file)}
+        text = _read.content(folder / "validation.csv", inside=folder).decode()
+        looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
     except (OSError, ValueError, KeyError, TypeError):
         return last
     kept = {step: folder / f"step-{step:08d}" for step in looks}

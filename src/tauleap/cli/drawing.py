@@ -40,6 +40,7 @@ _PARTS = ".parts"
 _OWN = re.compile(r"request\.json|\.parts|samples(?:-(?:from-)?[0-9]{6,})?\.[a-z]+")
 """Names that we write into the folder: the request, which marks it as ours, and the samples of every form."""
 _OWN_PARTS = re.compile(r"[0-9]{8,}\.npy")
+_PART_REMEDY = "remove it and give the same command again"
 _OWN_LOCKS = re.compile(r"[0-9]+-of-[0-9]+\.lock")
 _SHEET_ROWS = 64
 """The first rows, of which a form may make one picture."""
@@ -134,7 +135,7 @@ def draw_to(
             return Drawn(done)
         _owned.remove_unfinished(out, _OWN)
         files = _finish(out, parts, form, request)
-        first_rows = _load(parts, 0)[:16]
+        first_rows = _load(parts, 0, request, form)[:16]
         _write_request(out, request, [path.name for path in files])
         _remove_parts(parts)
         return Drawn(files, first_rows)
@@ -197,39 +198,39 @@ def _missing(parts: Path, request: Request) -> int:
 def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
     """The files of all parts, in the data's own form or as one array."""
     if request.format == "npy":
-        return [_write_array(out / "samples.npy", parts, request, form.shape)]
+        return [_write_array(out / "samples.npy", parts, request, form)]
     files = []
     if isinstance(form, RowFiles) and request.format is None:
         held: list[Tensor] = []
         for first in request.places:
-            x = _load(parts, first)
+            x = _load(parts, first, request, form)
             files += form.write_rows(x, out, first=first, anew=False)
             if first < _SHEET_ROWS:
                 held.append(x[: _SHEET_ROWS - first])
         return form.write_sheet(torch.cat(held), out) + files
-    for first, x in _files_worth(parts, request.places, math.prod(form.shape)):
+    for first, x in _files_worth(parts, request, form):
         whole = first == 0 and len(x) == request.n
         files += form.write(x, out, stem="samples" if whole else f"samples-from-{first:08d}", first=first)
     return files
 
 
-def _write_array(path: Path, parts: Path, request: Request, shape: tuple[int, ...]) -> Path:
+def _write_array(path: Path, parts: Path, request: Request, form: Form) -> Path:
     """One array (n, *shape) of shades, written part by part."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
     with _files.replacing(path) as file:
-        np.lib.format.write_array_header_1_0(file, header | {"shape": (request.n, *shape)})
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (request.n, *form.shape)})
         for first in request.places:
-            file.write(_load(parts, first).to(torch.uint8).numpy().tobytes())
+            file.write(_load(parts, first, request, form).to(torch.uint8).numpy().tobytes())
     return path
 
 
-def _files_worth(parts: Path, places: range, sites: int) -> Iterator[tuple[int, Tensor]]:
+def _files_worth(parts: Path, request: Request, form: Form) -> Iterator[tuple[int, Tensor]]:
     """Parts put together to as many rows as one file is to have, with the number of the first."""
-    most = max(1, MOST_CELLS // sites)
+    most = max(1, MOST_CELLS // math.prod(form.shape))
     held: list[Tensor] = []
     begin = 0
-    for first in places:
-        part = _load(parts, first)
+    for first in request.places:
+        part = _load(parts, first, request, form)
         if held and sum(map(len, held)) + len(part) > most:
             yield begin, torch.cat(held)
             held, begin = [], first
@@ -241,11 +242,24 @@ def _part(parts: Path, first: int) -> Path:
     return parts / f"{first:08d}.npy"
 
 
-def _load(parts: Path, first: int) -> Tensor:
+def _load(parts: Path, first: int, request: Request, form: Form) -> Tensor:
+    """Return the states of a part, which anybody may have changed since it was written.
+
+    Raises:
+        UnreadableError: It is not a file with states of its rows.
+        OSError: The system refused, or there is not enough memory.
+    """
+    path, shape = _part(parts, first), (min(request.batch_size, request.n - first), *form.shape)
     try:
-        return torch.from_numpy(np.load(_part(parts, first), allow_pickle=False)).long()
-    except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{_part(parts, first)} is damaged: remove it, and write the same command again") from error
+        with _read.explaining(path, _PART_REMEDY), _read.opened(path, inside=parts) as file:
+            array = np.load(file, allow_pickle=False)
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.shape != shape:
+                raise ValueError(f"it must hold an array of whole numbers of shape {shape}")
+            if array.min() < 0 or array.max() >= form.num_states:
+                raise ValueError(f"its states are {array.min()}..{array.max()}, they must be 0..{form.num_states - 1}")
+    except _read.UnreadableError as error:  # of any cause: a part can be drawn again, no copy of it is needed
+        raise _read.UnreadableError(path, error.problem, _PART_REMEDY) from error
+    return torch.from_numpy(array.astype(np.int64))
 
 
 def _agreed(out: Path, request: Request) -> bool:

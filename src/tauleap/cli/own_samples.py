@@ -8,7 +8,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from tauleap import _files, _owned
+from tauleap import _files, _owned, _read
 from tauleap.data import Form
 from tauleap.training.folder import SAMPLES
 
@@ -46,7 +46,7 @@ def _removed(folder: Path) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return not (folder.exists() or folder.is_symlink())
     try:
-        listed = json.loads((folder / _LIST).read_bytes())["files"]
+        listed = _read.document(folder / _LIST, inside=folder)["files"]
     except (OSError, ValueError, TypeError, KeyError):
         return False
     return isinstance(listed, list) and _owned.remove_folder(folder, [_LIST, *listed])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from tauleap import _read
 from tauleap._picture import on_white, upright
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
@@ -105,8 +105,8 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
 def _finished(request: Path) -> bool:
     """Whether ``tauleap sample`` has listed the files: then parts are left by a killed process, or hold other files."""
     try:
-        return bool(json.loads(request.read_bytes())["files"])
-    except (ValueError, TypeError, KeyError):
+        return bool(_read.document(request, inside=request.parent)["files"])
+    except (OSError, ValueError, TypeError, KeyError):
         return False
 
 
