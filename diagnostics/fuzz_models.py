@@ -2,10 +2,11 @@
 
     python diagnostics/fuzz_models.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
-A case damages a saved model, a checkpoint or a run: bytes of a file, a node of its JSON, the header of the weights, the
-contents of ``state.pt``, or what a name in the folder leads to. In most cases all checksums are made right again, as
-somebody would who means harm. Then ``tauleap.load``, ``tauleap info`` and ``tauleap sample`` read it, or ``tauleap
-train`` resumes it. Each must succeed, or refuse with one sentence, within 20 seconds and 2 GB.
+A case damages a saved model, a checkpoint, a run or half-finished samples: bytes of a file, a node of its JSON, the
+header of the weights, the contents of ``state.pt``, or what a name in the folder leads to. In most cases all checksums
+are made right again, as somebody would who means harm. Then ``tauleap.load``, ``tauleap info`` and ``tauleap sample``
+read it, or ``tauleap train`` or ``tauleap sample`` resumes it. Each must succeed, or refuse with one sentence, within
+20 seconds and 2 GB.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from _mutations import mutate_bytes, mutate_json, replace_name
 
 import tauleap as tl
 from tauleap import _manifest, denoise, network, noise
+from tauleap.cli.own_samples import write_samples
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.images import ImageForm
 from tauleap.data.memory import Kind
@@ -34,7 +36,7 @@ from tauleap.data.text import TextForm
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import with_checksum, write_report
 
-TABLE = "table.csv"
+TABLE, PARTS = "table.csv", "parts"
 _OPTIONS = ["--seed", "0", "--accelerator", "cpu"]
 
 
@@ -49,8 +51,19 @@ def make_models(folder: Path) -> None:
         model = tl.fit(
             tl.data.open_data(folder / TABLE), steps=3, out=folder / "run", accelerator="cpu", progress=False
         )
+    assert model.form is not None
+    write_samples(folder / "run", model.form, model.sample(4, steps=2, seed=0, states=True))
+    # The first of two shards leaves a folder with a request and half of its parts.
+    code, words = command(_sample(folder / "array", folder / PARTS, "1/2"))
+    if code != ACCEPTED:
+        raise RuntimeError(words)
     # The seconds of training differ from run to run, and with them what a seed would mutate.
     write_report(folder / "run", (folder / "run" / "latest").resolve(), model.about | {"seconds": 1.0})
+
+
+def _sample(model: Path, out: Path, shard: str) -> list[str]:
+    options = ["-n", "4", "--batch-size", "2", "--steps", "2", "--seed", "0", "--shard", shard]
+    return ["sample", str(model), *options, "--out", str(out)]
 
 
 def _models() -> dict[str, Model]:
@@ -126,6 +139,8 @@ def prepare(scratch: Path) -> Case:
         copy = folder / name
         shutil.copytree(good / name, copy, symlinks=True)
         what = damage(rng, copy, good)
+        if name == PARTS:
+            return f"{name}, {what}", *command(_sample(good / "array", copy, "2/2"))
         if name == "run" and rng.random() < 0.5:
             return f"resume, {what}", *resume(copy, good / TABLE)
         return f"{name}, {what}", *use(copy, folder)
@@ -134,7 +149,7 @@ def prepare(scratch: Path) -> Case:
 
 
 def use(model: Path, folder: Path) -> tuple[str, str]:
-    """Load the model, describe it and draw a sample."""
+    """Load the model, describe it and sample from it."""
     loaded = attempt(lambda: tl.load(model), folder.name)
     options = ["-n", "1", "--steps", "2", "--out", str(folder / "samples"), "--seed", "0"]
     info = command(["info", str(model)])
@@ -148,7 +163,7 @@ def resume(run: Path, data: Path) -> tuple[str, str]:
 
 def damage(rng: random.Random, folder: Path, good: Path) -> str:
     """Mutate one file of the folder, and seal what was mutated in most cases."""
-    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".safetensors", ".pt")]
+    names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".safetensors", ".pt", ".npy")]
     names = [path for path in names if "tensorboard" not in path.parts and not path.is_symlink()]
     path = rng.choice(names)
     if rng.random() < 0.12:
