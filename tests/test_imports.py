@@ -123,3 +123,17 @@ def test_what_is_not_used_is_not_imported(code: str, absent: list[str]) -> None:
     report = f"{code}\nimport sys; sys.exit('imported: ' + ' '.join(m for m in {absent} if m in sys.modules))"
     result = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, timeout=120)
     assert result.stderr.strip() == "imported:"
+
+
+@pytest.mark.parametrize("name", ["b.pdf", "b.xyz", "b"])
+@pytest.mark.parametrize("command", ["complete", "evaluate"])
+def test_unsupported_files_are_refused_before_torch_is_imported(command: str, name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    code = f"import sys; from tauleap.cli import main; code = main(['{command}', 'toy', '{name}'])"
+    report = f"{code}\nsys.exit(f'{{code}} imported: ' + ' '.join(m for m in {HEAVY} if m in sys.modules))"
+    result = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    error, modules = result.stderr.splitlines()
+    ending = repr(Path(name).suffix or "(none)")
+    assert error.startswith(f"tauleap: error: {name} has the ending {ending}; what can be read is .npy, .npz, .csv")
+    assert "a PNG, JPEG or MIDI file" in error
+    assert modules == "2 imported: "

@@ -21,11 +21,12 @@ READABLE = (
 )
 
 
-def check_supported(path: Path) -> None:
+def check_supported(path: Path, *, single: bool = False) -> None:
     """Raise ValueError unless ``path`` is a folder, or a file whose name is that of data that can be read.
 
     Args:
         path: a file or folder that exists.
+        single: whether one picture or one MIDI file is enough, as for a model that is trained already. Default: false.
     """
     name, suffix = path.name.lower(), path.suffix.lower()
     if path.is_dir() or suffix in (*ARRAYS, *TABLES, *TEXTS):
@@ -35,5 +36,8 @@ def check_supported(path: Path) -> None:
     ):
         return
     if suffix in (*IMAGES, *MIDI):
+        if single:
+            return
         raise ValueError(f"{path} is one piece: give the folder that holds many such files")
-    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}; what can be read is {READABLE}")
+    kinds = f"{READABLE}; or a PNG, JPEG or MIDI file" if single else READABLE
+    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}; what can be read is {kinds}")

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 import tauleap as tl
 from tauleap import cli
+from tauleap._formats import check_supported
 from tauleap.cli import drawing
 from tauleap.cli.pattern import observed_mask
 from tauleap.pretrained.storage import with_checksum
@@ -353,6 +354,16 @@ def test_words_that_are_missing_or_too_many(word: str, capsys: pytest.CaptureFix
 
 def test_files_too_many_to_complete_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "one file is completed at a time, got 3: b, c, d" in refused(["complete", "a", "b", "c", "d"], capsys)
+
+
+@pytest.mark.parametrize("name", ["b.png", "b.JPEG", "b.mid", "b.midi", "b.csv", "b.npy", "t10k-images-idx3-ubyte"])
+def test_one_picture_or_song_is_left_to_the_reader_of_the_model(name: str, tmp_path: Path) -> None:
+    """A model cannot be trained on one of them, but it can complete it."""
+    (tmp_path / name).write_bytes(b"x")
+    check_supported(tmp_path / name, single=True)
+    if Path(name).suffix.lower() in (".png", ".jpeg", ".mid", ".midi"):
+        with pytest.raises(ValueError, match="is one piece"):
+            check_supported(tmp_path / name)
 
 
 def test_a_full_disk_is_a_failure(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap import _owned
+from tauleap._formats import check_supported
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import RunFolder, SamplerName, at_least, check_exists, check_run, seeded, tell, warm
 from tauleap.cli.signals import importing
@@ -56,6 +57,7 @@ class Complete:
         check_run(self.run_folder)
         if file is not None:
             check_exists(file)
+            check_supported(file, single=True)
 
         with importing():
             from tauleap.cli.filling import fill_to

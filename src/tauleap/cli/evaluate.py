@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
+from tauleap._formats import check_supported
 from tauleap.cli.runs import RunFolder, at_least, check_exists, check_run, seeded, tell
 from tauleap.cli.signals import importing
 
@@ -36,6 +37,7 @@ class Evaluate:
             at_least("--rows", self.rows, 1)
         check_run(self.run_folder)
         check_exists(self.data)
+        check_supported(self.data, single=True)
 
         with importing():
             from tauleap.cli.measuring import measure
