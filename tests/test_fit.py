@@ -253,3 +253,14 @@ def test_one_song_only_is_said() -> None:
     kept, held_out, report = _split(opened.dataset, 2, opened.form, 0, opened.groups)
     assert (len(kept), len(held_out)) == (4, 2)
     assert "songs that are trained with as well" in report[0]
+
+
+def test_a_model_of_one_site_that_has_learned_nothing_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """Five steps are not enough even for the marginal of a single site."""
+    rows = torch.randint(3, (800, 1), generator=torch.Generator().manual_seed(0))
+    about = tl.fit(rows, steps=5, validation=400, accelerator="cpu").about
+    gain = about["gain_over_independent"]
+    assert gain["value"] < -2 * gain["stderr"]
+    assert about["better_than_independent"] is False
+    assert "worse by" in about["interpretation"]
+    assert "(train longer: minutes=3)" in capsys.readouterr().out

@@ -130,7 +130,7 @@ def fit(
         found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
         varying = varying_sites(rows)
         meaning = found.sentence(varying_sites=varying)
-        better = found.is_better if varying > 1 and found.gain.n > 1 else None  # None: that cannot be told
+        better = found.verdict(varying_sites=varying)
         model.about = {
             "data": report,
             "choice": list(choice.reasons),

@@ -108,6 +108,11 @@ def test_two_standard_errors_of_the_same_law_are_seldom_exceeded() -> None:
         (0.3, 0.1, 4, 3, "(only 4 held-out rows: a rough comparison)"),
         (0.3, math.inf, 1, 3, "One held-out row cannot tell"),
         (0.3, 0.1, 50, 1, "there is no dependence between sites to learn"),
+        (-0.1, 0.1, 50, 1, "there is no dependence between sites to learn"),
+        (-0.3, 0.1, 50, 1, "The model is worse by 0.3000 +- 0.1000: it has not learned the distribution of the site"),
+        (-0.3, 0.1, 50, 0, "yet, and needs more training"),
+        (-0.3, 0.1, 4, 1, "(only 4 held-out rows: a rough comparison)"),
+        (-0.3, math.inf, 1, 1, "there is no dependence between sites to learn"),
         (math.nan, math.nan, 50, 3, "it has not learned dependence"),
     ],
 )
@@ -117,3 +122,21 @@ def test_what_is_said(gain: float, stderr: float, n: int, sites: int, wanted: st
     assert wanted in sentence
     assert "bits/dim on held-out rows; independent sites: " in sentence
     assert "\n" not in sentence
+
+
+@pytest.mark.parametrize(
+    ("gain", "stderr", "n", "sites", "wanted"),
+    [
+        (0.3, 0.1, 50, 3, True),
+        (0.1, 0.1, 50, 3, False),
+        (-0.3, 0.1, 50, 3, False),
+        (0.3, math.inf, 1, 3, None),
+        (0.3, 0.1, 50, 1, None),
+        (-0.1, 0.1, 50, 1, None),
+        (-0.3, 0.1, 50, 1, False),
+        (-0.3, math.inf, 1, 1, None),
+    ],
+)
+def test_verdicts(gain: float, stderr: float, n: int, sites: int, wanted: bool | None) -> None:
+    found = Comparison(Estimate(1.0, 0.1, n), Estimate(1.0 + gain, 0.1, n), Estimate(gain, stderr, n))
+    assert found.verdict(varying_sites=sites) is wanted

@@ -104,6 +104,23 @@ class Comparison:
         """Whether the model is better than independent sites by more than two standard errors."""
         return is_clear(self.gain.value, self.gain.stderr)
 
+    @property
+    def is_worse(self) -> bool:
+        """Whether the model is worse than independent sites by more than two standard errors."""
+        return is_clear(-self.gain.value, self.gain.stderr)
+
+    def verdict(self, *, varying_sites: int) -> bool | None:
+        """Return whether the model is better than independent sites, or None where the rows cannot show it.
+
+        With fewer than two varying sites no model can be better; one that is clearly worse needs more training.
+
+        Args:
+            varying_sites: how many sites have more than one state.
+        """
+        if varying_sites < 2:
+            return False if self.is_worse else None
+        return self.is_better if self.gain.n > 1 else None
+
     def sentence(self, *, varying_sites: int) -> str:
         """Return what the numbers mean, in one line.
 
@@ -111,7 +128,7 @@ class Comparison:
             varying_sites: how many sites have more than one state.
         """
         numbers = f"{self.model} bits/dim on held-out rows; independent sites: {self.independent}"
-        if varying_sites < 2:
+        if varying_sites < 2 and not self.is_worse:
             return f"{numbers}. Fewer than two sites vary, so there is no dependence between sites to learn"
         if self.gain.n == 1:
             return f"{numbers}. One held-out row cannot tell whether the model has learned dependence between the sites"
@@ -120,6 +137,9 @@ class Comparison:
         if self.is_better:
             return f"{numbers}. The model is better by {difference}: it has learned dependence between the sites{few}"
         how = f"worse by {difference}"
+        if varying_sites < 2:
+            missing = "it has not learned the distribution of the site yet, and needs more training"
+            return f"{numbers}. The model is {how}: {missing}{few}"
         if self.gain.value > 0:
             how = f"better by {difference}, less than two standard errors"
         return (
