@@ -1,4 +1,4 @@
-"""What a full disk is called, and what to do about it."""
+"""Errors of a full disk: recognise them and add the remedy."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+REMEDY = "make room and give the same command again"
 
 
 class FullDiskError(OSError):
@@ -16,7 +17,7 @@ class FullDiskError(OSError):
 
 def is_full_disk(error: OSError) -> bool:
     """Whether there is no space left, a quota is used up, or a file has reached its largest size."""
-    return error.errno in _FULL
+    return error.errno in FULL_DISK
 
 
 @contextmanager
@@ -37,5 +38,5 @@ def explaining_full_disk(folder: str | os.PathLike[str], state: Callable[[], str
     except OSError as error:
         if not is_full_disk(error):
             raise
-        message = f"{error.strerror}, in {os.fspath(folder)}{state()}: make room and give the same command again"
+        message = f"{error.strerror}, in {os.fspath(folder)}{state()}: {REMEDY}"
         raise FullDiskError(error.errno, message) from error

@@ -1,4 +1,4 @@
-"""What surrounds every command: streams, signals, and errors as one line and an exit code."""
+"""The frame of every command: streams, signals, and errors as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from tauleap._full_disk import FULL_DISK
 from tauleap._printable import printable
+from tauleap._read import is_out_of_memory
 from tauleap._version import __version__
 from tauleap.cli.output import Output, open_standard_descriptors, steady_output
 from tauleap.cli.signals import importing, raising_signals
 
-_FAILURES = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of the system that are no fault of what was typed."""
-
-_NO_MEMORY = ("allocate memory", "out of memory")
+_FAILURES = (*FULL_DISK, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Errors of the machine, for which the exit code is 1; invalid arguments or input have 2."""
 
 
 def run(arguments: Sequence[str] | None) -> int:
@@ -42,9 +42,9 @@ def _finish(words: list[str], output: Output) -> int:
 def _run(words: list[str]) -> int:
     try:
         with importing():
-            from tauleap.cli.parsing import asks_for_version, parse
+            from tauleap.cli.parsing import is_version_request, parse
 
-            if asks_for_version(words):
+            if is_version_request(words):
                 print(f"tauleap {__version__}")
                 return 0
             command = parse(words)
@@ -56,8 +56,7 @@ def _run(words: list[str]) -> int:
         print(f"tauleap: error: {message}", file=sys.stderr)
         return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
     except (MemoryError, RuntimeError) as error:
-        # torch has no class of its own for memory that a CPU has not got.
-        if isinstance(error, RuntimeError) and not any(phrase in str(error) for phrase in _NO_MEMORY):
+        if not is_out_of_memory(error):
             raise
         print("tauleap: error: there is not enough memory: write a smaller --batch-size, or less data", file=sys.stderr)
         return 1

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
-from tauleap._full_disk import is_full_disk
+from tauleap._full_disk import REMEDY, is_full_disk
 
 _BROKEN_PIPE = 141
-"""128 + SIGPIPE: what a shell reports of other programs whose reader has left."""
+"""128 + SIGPIPE, the exit code that a shell reports for other programs whose reader has left."""
 
 _ASCII = str.maketrans(
     {"±": "+-", "×": "x", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+"}
@@ -27,7 +27,7 @@ _ASCII = str.maketrans(
 
 @runtime_checkable
 class TextStream(Protocol):
-    """What is needed of a stream, also of one that a notebook or a test has put in the place of the standard one."""
+    """The methods of a text stream that are used here; a notebook or a test may replace the standard streams."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -114,7 +114,7 @@ class Output:
             return code
         if lost.errno == errno.EPIPE:
             return _BROKEN_PIPE
-        remedy = "make room and give the same command again" if is_full_disk(lost) else "write it to another file"
+        remedy = REMEDY if is_full_disk(lost) else "write it to another file"
         self.err.write(f"tauleap: error: the standard output cannot be written: {lost.strerror}: {remedy}\n")
         self.err.flush()
         return 1

@@ -26,7 +26,7 @@ _UNWRAPPED = 10_000
 """Columns in which tyro puts each sentence of an error into one line."""
 
 
-def asks_for_version(words: Sequence[str]) -> bool:
+def is_version_request(words: Sequence[str]) -> bool:
     """Return whether the words are ``--version``, or a command with ``--version``."""
     return list(words) == ["--version"] or (words[:1] != [] and words[0] in COMMANDS and "--version" in words[1:])
 
