@@ -85,16 +85,16 @@ def command(arguments: list[str]) -> tuple[str, str]:
         except BaseException as error:
             kind = MEMORY if isinstance(error, MemoryError) or any(w in str(error) for w in _NO_MEMORY) else TRACEBACK
             return kind, traceback.format_exc()[-4000:]
-    printed, told = out.getvalue(), err.getvalue()
-    last = (told.strip().splitlines() or [""])[-1]
-    if any(words in told for words in _NO_MEMORY):
-        return MEMORY, told[-1000:]
-    if _has_controls(printed.replace("\n", "")) or _has_controls(told.replace("\n", "")):
-        return UNCLEAR, f"control characters are printed: {(printed + told)[-1000:]!r}"
+    printed, errors = out.getvalue(), err.getvalue()
+    last = (errors.strip().splitlines() or [""])[-1]
+    if any(words in errors for words in _NO_MEMORY):
+        return MEMORY, errors[-1000:]
+    if _has_controls(printed.replace("\n", "")) or _has_controls(errors.replace("\n", "")):
+        return UNCLEAR, f"control characters are printed: {(printed + errors)[-1000:]!r}"
     if code == 0:
         return ACCEPTED, printed[-200:]
     clear = code in (1, 2) and last.startswith("tauleap: error: ") and _is_clear(last)
-    return (REFUSED if clear else UNCLEAR), f"exit code {code}: {told[-1000:]}"
+    return (REFUSED if clear else UNCLEAR), f"exit code {code}: {errors[-1000:]}"
 
 
 def worst(*endings: tuple[str, str]) -> tuple[str, str]:

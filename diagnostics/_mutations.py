@@ -141,7 +141,7 @@ def _another_digit(rng: random.Random, value: float) -> float:
 
 
 def replace_name(rng: random.Random, path: Path, outside: Path) -> str:
-    """Put something that is not a plain file in the place of ``path``; ``outside`` is a good file elsewhere."""
+    """Replace ``path`` by something that is not a plain file; ``outside`` is a good file elsewhere."""
     kind = rng.choice(
         (
             "missing",

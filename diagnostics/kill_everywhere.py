@@ -6,7 +6,7 @@ A process forked from this one runs a command and sends SIGKILL to itself just b
 k; half a write is an operation, too. The same command then runs to its end. Everything below the folder must be as it
 is after a run that was not killed: nothing lost, nothing twice, nothing left over, and the user's files unchanged.
 ``--twice`` also kills the second run, that many times per case at random. ``--points`` takes that many k of each case,
-evenly spaced, in the place of all. ``--write`` puts the counts into docs/training.md.
+evenly spaced, instead of all. ``--write`` puts the counts into docs/training.md.
 """
 
 from __future__ import annotations
@@ -225,7 +225,7 @@ def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
 
 
 def trouble(case: Case, work: Path, wanted: dict[str, Any], lasts: list[int]) -> list[str]:
-    """What is wrong after kills before these operations and a run to the end."""
+    """Return the faults after kills before these operations and a run to the end."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(case.start, work, symlinks=True)
     torn_before = {path for _, path in checkpoint_folders(work / case.out) if not is_whole(path)}
@@ -282,7 +282,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kill-everywhere-", dir=memory) as scratch:
         chosen = [case for case in cases(Path(scratch).resolve()) if case.name in (options.only or [case.name])]
         for place, case in enumerate(chosen):
-            # What a case does not need is left to those after it.
+            # Time that a case does not need is left to the cases after it.
             now = time.monotonic()
             end = now + (began + options.budget - now) / (len(chosen) - place)
             work = Path(scratch).resolve() / "work"

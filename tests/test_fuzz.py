@@ -29,7 +29,7 @@ def test_no_mutation_ends_in_a_traceback_a_hang_or_too_much_memory(name: str) ->
 
 
 def test_a_case_that_ends_badly_is_counted(tmp_path: Path) -> None:
-    """The fuzzers can fail: a hang, a traceback, an unclear message and too much memory are told apart."""
+    """The fuzzers can fail: a hang, a traceback, an unclear message and too much memory are distinguished."""
     script = tmp_path / "bad.py"
     script.write_text(
         f"""

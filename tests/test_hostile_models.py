@@ -459,10 +459,10 @@ def test_states_of_runs(run: Path, change: Callable[[Any], Any], capsys: pytest.
     path.write_bytes(buffer.getvalue())
     seal(path.parent)
     assert resume(run) == 2
-    told = capsys.readouterr().err.splitlines()[-1]
-    assert told.startswith("tauleap: error: ")
-    assert str(path.parent) in told
-    assert "weights_only" not in told
+    printed = capsys.readouterr().err.splitlines()[-1]
+    assert printed.startswith("tauleap: error: ")
+    assert str(path.parent) in printed
+    assert "weights_only" not in printed
 
 
 class Harm:
@@ -511,9 +511,9 @@ def test_nothing_that_a_model_says_reaches_the_terminal_as_a_command(
     model.about["data"] = ["\x1b]0;title\x07 points\r"]
     folder = model.save(tmp_path / "m\x1b[31m")
     assert cli.main(["info", str(folder)]) == 0
-    told = capsys.readouterr().out
-    assert "\\x1b]0;title\\x07 points\\r" in told
-    assert printable(told, lines=True) == told
+    printed = capsys.readouterr().out
+    assert "\\x1b]0;title\\x07 points\\r" in printed
+    assert printable(printed, lines=True) == printed
     edit(folder, lambda config: config["process"].update({"\x1b[2J": 1}))
     assert cli.main(["info", str(folder)]) == 2
     error = capsys.readouterr().err

@@ -1,7 +1,8 @@
 """Writing files so that a reader finds the old file or the whole new one, never half of it.
 
-What has got its name is on the disk, not in a cache: it survives the process, and the machine. An unfinished file is
-called ``.NAME.PID.tmp``; it is created, never opened if it exists, so that no file of somebody else is overwritten.
+A file that has got its name is on the disk, not in a cache: it survives the process, and the machine. An unfinished
+file is called ``.NAME.PID.tmp``; it is created, never opened if it exists, so that no file of somebody else is
+overwritten.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def staged(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a folder to fill that becomes ``path``, new or empty, in a folder that is not ours.
 
     Unlike :func:`appearing` it leaves a marker beside the files, so that :func:`tauleap._owned.remove_abandoned` can
-    tell the temporary folder of a killed process from a folder of the user.
+    distinguish the temporary folder of a killed process from a folder of the user.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -86,7 +86,7 @@ def fit(
             any; None trains the generative model alone.
         num_states: S, where it is larger than what an array shows.
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
-        out: a folder for checkpoints and logs, new or empty, in which the same call goes on; a temporary one if absent.
+        out: a folder for checkpoints and logs, new or empty, in which the same call resumes; a temporary one if absent.
             Ctrl-C ends training, not the call: the model is measured and returned as it is. The model is that of the
             checkpoint which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder
             points to it.

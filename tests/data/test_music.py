@@ -215,7 +215,7 @@ def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "short.mid").write_bytes(write_midi(decode(tune(32).tolist()), 4, 120))
     content_of = _read.content
 
-    def refused(path: Path, **limits: int) -> bytes:  # whoever runs the tests may be allowed to read everything
+    def refused(path: Path, **limits: int) -> bytes:  # root, who may run the tests, can read everything
         if path.name == "secret.mid":
             raise PermissionError(13, "Permission denied", str(path))
         return content_of(path, **limits)

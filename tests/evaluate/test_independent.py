@@ -106,7 +106,7 @@ def test_two_standard_errors_of_the_same_law_are_seldom_exceeded() -> None:
         ),
         (0.0, 0.0, 50, 3, "it has not learned dependence between the sites yet, or there is none"),
         (0.3, 0.1, 4, 3, "(only 4 held-out rows: a rough comparison)"),
-        (0.3, math.inf, 1, 3, "One held-out row cannot tell"),
+        (0.3, math.inf, 1, 3, "One held-out row does not show"),
         (0.3, 0.1, 50, 1, "there is no dependence between sites to learn"),
         (-0.1, 0.1, 50, 1, "there is no dependence between sites to learn"),
         (-0.3, 0.1, 50, 1, "The model is worse by 0.3000 +- 0.1000: it has not learned the distribution of the site"),

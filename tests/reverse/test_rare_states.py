@@ -137,7 +137,7 @@ OBJECTIVES: list[Objective] = [
 
 
 def rare_prior(size: int, power: int = -35) -> Tensor:
-    """Down to 10^power in even steps of the logarithm."""
+    """Down to 10^power in equal steps of the logarithm."""
     weights = torch.logspace(0, power, size, dtype=torch.float64)
     return weights / weights.sum()
 

@@ -71,7 +71,7 @@ def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool])
 
 @contextmanager
 def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Holds ``folder`` for this process only, once nobody else has it; unless ``wait``, yields False if it is held."""
+    """Holds ``folder`` for this process only, as soon as no other has it; without ``wait``, yields False if one has."""
     with _owned.open_plain(folder / _LOCK, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

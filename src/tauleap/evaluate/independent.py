@@ -131,7 +131,7 @@ class Comparison:
         if varying_sites < 2 and not self.is_worse:
             return f"{numbers}. Fewer than two sites vary, so there is no dependence between sites to learn"
         if self.gain.n == 1:
-            return f"{numbers}. One held-out row cannot tell whether the model has learned dependence between the sites"
+            return f"{numbers}. One held-out row does not show if the model has learned dependence between the sites"
         difference = f"{abs(self.gain.value):.4f} +- {self.gain.stderr:.4f}"
         few = f" (only {self.gain.n} held-out rows: a rough comparison)" if self.gain.n < _FEW_ROWS else ""
         if self.is_better:

@@ -104,8 +104,8 @@ class Draw:
         """x~ ~ r_t(. | x): one scored site of x has jumped once more; x itself where none can."""
         x = self.noised
         rates = self.exit_rates.reshape(len(x), -1)
-        # Every row draws a site and a destination, also those that cannot jump, whose draws are then dropped: a batch
-        # that is cut into pieces must draw as often as the whole.
+        # A site and a destination are drawn for every row, also those that cannot jump, whose draws are then dropped: a
+        # batch that is cut into pieces must draw as often as the whole.
         site = _draw.categorical(rates, self.generator).masked_fill_(~self.can_jump, 0)
         site += torch.arange(len(x), device=rates.device) * rates.shape[1]
         after = self.reverse.process.draw_jump(x.to(rates.device), site, generator=self.generator)

@@ -34,7 +34,7 @@ _METADATA = "__metadata__"
 
 
 class Declared(NamedTuple):
-    """What the header says of one tensor."""
+    """The dtype and shape of one tensor, as the header declares them."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]

@@ -60,7 +60,7 @@ class _Record:
 
 
 class _Call:
-    """What is recorded during one call of a sampler's loop."""
+    """The record of one call of a sampler's loop."""
 
     def __init__(self) -> None:
         self.record: _Record | None = None

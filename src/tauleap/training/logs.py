@@ -17,7 +17,7 @@ from tauleap.training.folder import SAMPLES, cells_of
 
 
 class Logs:
-    """One CSV file a kind of row ("train", "validation"), all of whose rows have the same columns.
+    """One CSV file per kind of row ("train", "validation"), all of whose rows have the same columns.
 
     A run that goes on from ``step`` forgets what was written after it: the steps will come again. A file with rows that
     cannot be read is put aside, ``say`` is called with its new name, and the other rows are kept. All of this happens

@@ -16,7 +16,7 @@ class Run:
     """A folder, the devices, and a limit of time."""
 
     out: str | os.PathLike[str]
-    """Where checkpoints, logs and samples go: a new or empty folder, or that of a run, which goes on."""
+    """Where checkpoints, logs and samples go: a new or empty folder, or that of a run to resume."""
     minutes: float | None = None
     """Stop after this time, with a checkpoint."""
     devices: int = 1

@@ -17,23 +17,23 @@ class Stop:
     it is ignored until the end of the block: a terminal and its shell both send one, and some send it after SIGTERM.
     """
 
-    _HEARD = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> Stop:
-        if threading.current_thread() is threading.main_thread():  # elsewhere Python does not let us listen
+        if threading.current_thread() is threading.main_thread():  # Python sets handlers in the main thread only
             ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-            handled = [number for number in self._HEARD if not (ignored and number == signal.SIGHUP)]
-            self._before = {heard: signal.signal(heard, self._hear) for heard in handled}
+            handled = [number for number in self._SIGNALS if not (ignored and number == signal.SIGHUP)]
+            self._before = {number: signal.signal(number, self._on_signal) for number in handled}
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._leave()
 
-    def _hear(self, number: int, frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.signal = signal.Signals(number)
         hangup = self._before.pop(signal.SIGHUP, _UNHANDLED)
         self._leave()
@@ -43,6 +43,6 @@ class Stop:
 
     def _leave(self) -> None:
         while self._before:
-            heard, before = self._before.popitem()
+            number, before = self._before.popitem()
             # None stands for a handler that was not set from Python and cannot be set again.
-            signal.signal(heard, signal.SIG_DFL if before is None else before)
+            signal.signal(number, signal.SIG_DFL if before is None else before)
