@@ -133,8 +133,6 @@ def is_whole(folder: Path) -> bool:
 
 def _trouble(folder: Path) -> str | None:
     """What is wrong with a checkpoint; None where nothing is."""
-    if not (folder / MANIFEST).is_file():
-        return f"{MANIFEST} is missing"
     try:
         manifest = Manifest(folder)
         for name in manifest.files:
