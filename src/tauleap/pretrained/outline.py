@@ -6,6 +6,7 @@ torch's meta device, and every shape is compared with the header of the weights.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -22,19 +23,54 @@ _MATRIX_STATES = 2**13
 """States of a process that has an (S, S) matrix: one such matrix then has 512 MB."""
 _STATES = 2**20
 """States of another process: the largest vocabularies of text have about 250,000."""
+_SITES = 2**24
+"""Sites of a sample: a picture of 2,300 x 2,300 pixels in colour."""
 _MATRIX_CLASSES = ("Gaussian", "BirthDeath")
 _CACHED_BYTES = 2**28
 """Of tensors that a network makes beside its weights; ours make none."""
 
 
-def check_process(description: Any) -> None:
-    """Raise a ValueError if the process would take more memory than a model can need."""
+def check_process(description: Any, denoiser: Any) -> None:
+    """Raise a ValueError if the process would take more memory than a model can need.
+
+    Args:
+        description: The process' part of the configuration.
+        denoiser: The denoiser's part, whose networks must have as many states.
+    """
     if not isinstance(description, dict):
         return
     states, name = description.get("num_states"), description.get("class")
     most = _MATRIX_STATES if name in _MATRIX_CLASSES else _STATES
     if isinstance(states, int) and states > most:
         raise ValueError(f"the configuration of {name} has {states:,} states, it may have at most {most:,}")
+    for other in _values(denoiser, "num_states"):
+        if isinstance(states, int) and isinstance(other, int) and other != states:
+            raise ValueError(f"the configuration of {name} has {states:,} states, that of its denoiser {other:,}")
+
+
+def check_shape(shape: Any, denoiser: Any) -> None:
+    """Raise a ValueError if a sample has another shape than the networks, or more sites than any data.
+
+    Args:
+        shape: The shape of a sample in the configuration; None where it has none.
+        denoiser: The denoiser's part of the configuration.
+    """
+    if not isinstance(shape, list) or not all(isinstance(side, int) for side in shape):
+        return
+    for other in _values(denoiser, "shape"):
+        if isinstance(other, list) and other != shape:
+            raise ValueError(f"its samples have the shape {tuple(shape)}, its network is for {tuple(other)}")
+    if math.prod(shape) > _SITES:
+        raise ValueError(f"its samples have {math.prod(shape):,} sites, at most {_SITES:,} are allowed")
+
+
+def _values(description: Any, name: str) -> Iterator[Any]:
+    """Every entry ``name`` of a description and of the objects that it is made of."""
+    if isinstance(description, dict):
+        yield from (value for key, value in description.items() if key == name)
+        yield from (found for value in description.values() for found in _values(value, name))
+    elif isinstance(description, list):
+        yield from (found for value in description for found in _values(value, name))
 
 
 def check_denoiser(description: Any, weights: Mapping[str, Declared]) -> None:

@@ -26,7 +26,7 @@ from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.checkpoints import REPORT, latest_checkpoint
 from tauleap.pretrained.config import build, describe
 from tauleap.pretrained.model import Model
-from tauleap.pretrained.outline import check_denoiser, check_process
+from tauleap.pretrained.outline import check_denoiser, check_process, check_shape
 from tauleap.pretrained.weights import read_header, read_weights
 
 FORMAT = 1
@@ -162,7 +162,8 @@ def _load(folder: Path, run: Path) -> Model:
     """Load the model in ``folder``, whose files may be links to others in ``run``."""
     config = _read_config(folder, run)
     declared = read_header(folder / WEIGHTS, inside=run)
-    check_process(config["process"])
+    check_process(config["process"], config["denoiser"])
+    check_shape(config["shape"], config["denoiser"])
     check_denoiser(config["denoiser"], declared)
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)

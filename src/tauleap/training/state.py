@@ -57,7 +57,23 @@ def get_optimizer(network: nn.Module, optimizer: Optimizer) -> dict[str, Any] | 
 def set_optimizer(network: nn.Module, optimizer: Optimizer, state: dict[str, Any] | None) -> None:
     """Gives a state back that :func:`get_optimizer` gave."""
     if state is not None:
+        _check_groups(state, optimizer)
         set_optimizer_state_dict(network, optimizer, state, options=_WHOLE)
+
+
+def _check_groups(state: dict[str, Any], optimizer: Optimizer) -> None:
+    """Refuse settings that are not those of the run: a flag of another type would stop the next step."""
+    groups = state.get("param_groups")
+    if not isinstance(groups, list) or len(groups) != len(optimizer.param_groups):
+        raise ValueError(f"its optimizer must have {len(optimizer.param_groups)} groups of settings")
+    for group, own in zip(groups, optimizer.param_groups, strict=True):
+        # The learning rate is set at every step.
+        for name, value in own.items():
+            if name in ("params", "lr"):
+                continue
+            found = group.get(name) if isinstance(group, dict) else None
+            if type(found) is not type(value) or found != value:
+                raise ValueError(f"its optimizer has another {name} than the recipe")
 
 
 def get_rng(fabric: Fabric) -> dict[str, Tensor]:
