@@ -393,6 +393,24 @@ def test_processes_that_no_machine_has_memory_for(model: Path, value: object) ->
     refused(model, "model")
 
 
+@pytest.mark.parametrize("shape", [[2**31], [3], [2, 2], [1, 2]])
+def test_samples_of_another_shape_than_the_network(model: Path, shape: list[int]) -> None:
+    edit(model, lambda config: config.update(shape=shape))
+    refused(model, "its samples have the shape .*, its network is for")
+
+
+def test_samples_with_more_sites_than_any_data(tmp_path: Path) -> None:
+    """A U-Net has no shape of its own."""
+    tl.load("mnist-small").save(tmp_path / "model")
+    edit(tmp_path / "model", lambda config: config.update(shape=[1, 2**13, 2**13]))
+    refused(tmp_path / "model", "67,108,864 sites, at most 16,777,216 are allowed")
+
+
+def test_a_process_of_other_states_than_the_network(model: Path) -> None:
+    edit(model, lambda config: config["process"].update(num_states=5000))
+    refused(model, "5,000 states, that of its denoiser")
+
+
 def test_nested_configurations(model: Path) -> None:
     text = (model / "config.json").read_text()
     (model / "config.json").write_text(text.replace('"points"', "[" * 10**5 + "]" * 10**5))
@@ -448,7 +466,16 @@ STATES: dict[str, Callable[[dict[str, Any]], Any]] = {
     "pending": lambda state: state | {"pending": {"loss": 3}},
     "moments": lambda state: state | {"optimizer": {"state": {"x": {"step": torch.zeros(2)}}, "param_groups": []}},
     "hyperparameters": lambda state: state | {"optimizer": state["optimizer"] | {"param_groups": None}},
+    "a flag": lambda state: with_setting(state, amsgrad=torch.zeros(0)),
+    "another setting": lambda state: with_setting(state, betas=(0.5, 0.5)),
+    "settings": lambda state: state | {"optimizer": state["optimizer"] | {"param_groups": [7]}},
 }
+
+
+def with_setting(state: dict[str, Any], **changed: object) -> dict[str, Any]:
+    """The state with another setting of its optimizer."""
+    (group,) = state["optimizer"]["param_groups"]
+    return state | {"optimizer": state["optimizer"] | {"param_groups": [group | changed]}}
 
 
 @pytest.mark.parametrize("change", STATES.values(), ids=STATES.keys())
