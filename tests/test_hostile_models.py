@@ -260,8 +260,10 @@ def test_a_fifo_instead_of_the_list_of_samples(run: Path) -> None:
         (lambda part: np.save(part, np.zeros((3, 2))), "whole numbers"),
         (lambda part: np.save(part, np.zeros((3, 5), dtype=np.uint8)), r"shape \(3, 2\)"),
         (lambda part: np.save(part, np.full((3, 2), 200)), "200"),
+        (lambda part: part.write_bytes(part.read_bytes().replace(b"(3, 2)", b"(3, 9999999999999)")), "cannot be read"),
+        (lambda part: part.write_bytes(part.read_bytes().replace(b"(3, 2), }        ", b"(3, 99999999), } ")), "bytes"),
     ],
-    ids=["fifo", "link", "empty", "cut", "dtype", "shape", "states"],
+    ids=["fifo", "link", "empty", "cut", "dtype", "shape", "states", "header", "size"],
 )
 def test_parts_of_samples(
     model: Path,

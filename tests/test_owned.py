@@ -132,3 +132,13 @@ def test_a_staged_folder_appears_whole_and_leaves_nothing(tmp_path: Path) -> Non
     with pytest.raises(OSError, match="not empty"), _files.staged(tmp_path / "real") as folder:
         (folder / "b").write_bytes(b"2")
     assert contents(tmp_path) == {"real": None, "real/a": b"1", "link": None}
+
+
+def test_a_marker_of_any_size_takes_no_memory(tmp_path: Path) -> None:
+    """Somebody may have made it a terabyte; half a line is made whole."""
+    with (tmp_path / "marker.json").open("wb") as file:
+        file.truncate(2**40)
+    _owned.mark_folder(tmp_path, "marker.json", "ours\n")
+    assert (tmp_path / "marker.json").read_text() == "ours\n"
+    _owned.mark_folder(tmp_path, "marker.json", "other\n")
+    assert (tmp_path / "marker.json").read_text() == "ours\n"

@@ -74,8 +74,9 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
 def mark_folder(folder: Path, marker: str, content: str) -> None:
     """Create the marker, unless it is there. The name alone counts; half a line, left by a kill, is made whole."""
     with open_plain(folder / marker, "a+", errors="replace") as file:
-        file.seek(0)
-        if not file.read().endswith("\n"):
+        # Its last characters are enough: somebody may have made it any size.
+        file.seek(max(0, os.fstat(file.fileno()).st_size - 1))
+        if file.read(1) != "\n":
             file.truncate(0)
             file.write(content)
     _files.flush_folder(folder)

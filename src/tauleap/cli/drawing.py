@@ -8,15 +8,17 @@ end.
 
 from __future__ import annotations
 
+import io
 import json
 import math
+import os
 import re
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 import torch
@@ -29,7 +31,7 @@ from tauleap.cli.labels import dealt
 from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
-from tauleap.data.array_file import save_array, smallest
+from tauleap.data.array_file import parse_array, save_array, smallest
 from tauleap.data.form import RowFiles
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, WithCorrector
@@ -252,8 +254,8 @@ def _load(parts: Path, first: int, request: Request, form: Form) -> Tensor:
     path, shape = _part(parts, first), (min(request.batch_size, request.n - first), *form.shape)
     try:
         with _read.explaining(path, _PART_REMEDY), _read.opened(path, inside=parts) as file:
-            array = np.load(file, allow_pickle=False)
-            if not isinstance(array, np.ndarray) or array.dtype.kind not in "iu" or array.shape != shape:
+            array = parse_array(cast(io.BufferedIOBase, file), os.fstat(file.fileno()).st_size, "it")
+            if array.dtype.kind not in "iu" or array.shape != shape:
                 raise ValueError(f"it must hold an array of whole numbers of shape {shape}")
             if array.min() < 0 or array.max() >= form.num_states:
                 raise ValueError(f"its states are {array.min()}..{array.max()}, they must be 0..{form.num_states - 1}")

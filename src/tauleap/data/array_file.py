@@ -188,7 +188,7 @@ def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndar
             if name is not None:
                 raise ValueError(f"{path} holds one array without a name: leave the name {name!r} out")
             file.seek(0)
-            found = _read(file, path.stat().st_size, str(path))
+            found = parse_array(file, path.stat().st_size, str(path))
             _rows(found, path)
             return found, None
     with _archive(path) as (archive, entries):
@@ -238,11 +238,11 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> 
     if entry.file_size > limits.FILE_BYTES:
         raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
     with archive.open(entry) as file:
-        return _read(cast(io.BufferedIOBase, file), entry.file_size, where)
+        return parse_array(cast(io.BufferedIOBase, file), entry.file_size, where)
 
 
-def _read(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
-    """One array, from a file of ``size`` bytes."""
+def parse_array(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
+    """Return the array of an open file of ``size`` bytes, which messages call ``where``; the header is checked first."""
     # The header is at most 64 KiB, and it is parsed apart from the file, so that nothing else can be asked of it.
     head = file.read(min(size, 2**16 + 12))
     parse = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
