@@ -242,7 +242,7 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> 
 
 
 def parse_array(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
-    """Return the array of an open file of ``size`` bytes, which messages call ``where``; the header is checked first."""
+    """Return the array of an open file of ``size`` bytes, called ``where`` in messages; its header is checked first."""
     # The header is at most 64 KiB, and it is parsed apart from the file, so that nothing else can be asked of it.
     head = file.read(min(size, 2**16 + 12))
     parse = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
