@@ -55,7 +55,7 @@ def check_shape(shape: Any, denoiser: Any) -> None:
         shape: The shape of a sample in the configuration; None where it has none.
         denoiser: The denoiser's part of the configuration.
     """
-    if not isinstance(shape, list) or not all(isinstance(side, int) for side in shape):
+    if not isinstance(shape, list) or not all(isinstance(side, int) and side > 0 for side in shape):
         return
     for other in _values(denoiser, "shape"):
         if isinstance(other, list) and other != shape:

@@ -72,6 +72,7 @@ def _check_groups(state: dict[str, Any], optimizer: Optimizer) -> None:
             if name in ("params", "lr"):
                 continue
             found = group.get(name) if isinstance(group, dict) else None
+            found, value = (tuple(each) if isinstance(each, list) else each for each in (found, value))
             if type(found) is not type(value) or found != value:
                 raise ValueError(f"its optimizer has another {name} than the recipe")
 
