@@ -16,8 +16,7 @@ import traceback
 from pathlib import Path
 
 import torch
-import torch.distributed as dist
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
 
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
@@ -25,8 +24,7 @@ from tauleap.network import ByTime, SequenceTransformer
 from tauleap.noise import Gaussian, LogLinear
 from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
 from tauleap.pretrained import Model
-from tauleap.training import NonFiniteError, RandomMasks, Recipe, Run, Settings, state, train, watch
-from tauleap.training.ema import Ema
+from tauleap.training import NonFiniteError, RandomMasks, Recipe, Run, Settings, train, watch
 from tauleap.training.engine import Engine
 from tauleap.training.watch import draw_samples, held_out_bits
 
@@ -70,64 +68,24 @@ def measure(made: Recipe, run: Run) -> None:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         data, _ = made.data()
-        engine = Engine(fabric, made, made.model(), data, accumulate=run.accumulate)
-        for parameter in engine.network.parameters():  # the output begins at 0, and so would most gradients
+        model = made.model()
+        for parameter in model.reverse.parameters():  # the output begins at 0, and so would most gradients
             torch.nn.init.normal_(parameter, std=0.3)
-        engine.ema.take_weights()
+        engine = Engine(fabric, made, model, data, accumulate=run.accumulate)
         engine.backward(12)  # a batch that reaches over the end of an epoch
         watch._MOST_ROWS = 64  # several blocks, and not the same number for each rank
         with engine.averaged():
             bits, samples = held_out_bits(engine, data, 5), draw_samples(engine, 5)
-    gradients = [parameter.grad for parameter in engine.network.parameters()]
+    gradients = [_whole(parameter.grad) for parameter in engine.network.parameters()]
     if fabric.is_global_zero:
         measured = {"gradients": gradients, "bits": [bits.value, bits.stderr, bits.n], "samples": samples}
         torch.save(measured, f"{run.out}.pt")
     fabric.barrier()
 
 
-def shard(out: str) -> None:
-    """Trains a network whose weights are cut between two ranks, with a break and without; into ``OUT.pt``."""
-    dist.init_process_group("gloo", rank=int(os.environ["LOCAL_RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
-    x, t = torch.arange(24).reshape(8, 3) % 5, torch.linspace(0.1, 0.9, 8)
-    half = slice(4 * dist.get_rank(), 4 * dist.get_rank() + 4)
-
-    def build() -> tuple[torch.nn.Module, torch.optim.Optimizer, Ema]:
-        torch.manual_seed(0)
-        network = SequenceTransformer(5, (3,), width=8, depth=1, heads=2)
-        for parameter in network.parameters():
-            torch.nn.init.normal_(parameter, std=0.3)
-        fully_shard(network)
-        return network, torch.optim.Adam(network.parameters(), lr=1e-2, fused=True), Ema(network.parameters(), 0.9)
-
-    def steps(network: torch.nn.Module, optimizer: torch.optim.Optimizer, ema: Ema, numbers: range) -> None:
-        for n in numbers:
-            network(x[half], t[half]).square().mean().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            ema.update(n + 1)
-
-    def averaged(network: torch.nn.Module, ema: Ema) -> dict:
-        with ema.swapped():
-            return {name: value.clone() for name, value in state.get_weights(network).items()}
-
-    network, optimizer, ema = build()
-    steps(network, optimizer, ema, range(4))
-    kept = {"averaged": averaged(network, ema), "weights": state.get_weights(network)}
-    kept["optimizer"] = state.get_optimizer(network, optimizer)
-    box = [state.to_bytes(kept) if dist.get_rank() == 0 else b""]
-    dist.broadcast_object_list(box)
-    steps(network, optimizer, ema, range(4, 6))
-    again, its_optimizer, its_ema = build()
-    kept = state.from_bytes(box[0])
-    state.set_weights(again, kept["averaged"])
-    its_ema.take_weights()
-    state.set_weights(again, kept["weights"])
-    state.set_optimizer(again, its_optimizer, kept["optimizer"])
-    steps(again, its_optimizer, its_ema, range(4, 6))
-    whole, broken = averaged(network, ema), averaged(again, its_ema)
-    if dist.get_rank() == 0:
-        torch.save({"whole": whole, "broken": broken}, f"{out}.pt")
-    dist.destroy_process_group()
+def _whole(tensor):
+    """A tensor of which each rank may hold a part."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def live(order: dict) -> int:
@@ -135,10 +93,7 @@ def live(order: dict) -> int:
         resource.setrlimit(resource.RLIMIT_FSIZE, (order["file_limit"], order["file_limit"]))
     if "backend" in order:
         torch.compile = functools.partial(torch.compile, backend=order["backend"])
-    if order.get("shard"):
-        shard(order["out"])
-        return 0
-    run = Run(out=Path(order["out"]), accelerator="cpu", tensorboard=False, **order.get("run", {}))
+    run = Run(out=Path(order["out"]), device="cpu", tensorboard=False, **order.get("run", {}))
     made = recipe(**order.get("settings", {}))
     if order.get("measure"):
         measure(made, run)
@@ -148,7 +103,8 @@ def live(order: dict) -> int:
     except (NonFiniteError, ValueError, OSError):
         traceback.print_exc()
         return 1
-    print(json.dumps(dataclasses.asdict(result), default=str), flush=True)
+    # One write: two ranks share the log, and an unbuffered print writes text and line end one after the other.
+    os.write(1, f"{json.dumps(dataclasses.asdict(result), default=str)}\n".encode())
     return 0 if result.stopped == "finished" else 3
 
 
