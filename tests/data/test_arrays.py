@@ -49,7 +49,7 @@ def test_what_is_not_data(x: torch.Tensor, error: type[Exception], told: str) ->
 
 def test_wrong_sizes() -> None:
     x = torch.zeros(3, 2, dtype=torch.int64)
-    with pytest.raises(ValueError, match="one entry a row, 3, got 2"):
+    with pytest.raises(ValueError, match="one entry per row, 3, got 2"):
         Dataset(x, 2, condition=torch.zeros(2))
     with pytest.raises(ValueError, match="must leave rows to train with"):
         Dataset(x, 2).split(3)

@@ -9,14 +9,12 @@ from __future__ import annotations
 import io
 import lzma
 import math
-import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tokenize import TokenError
 from typing import IO, ClassVar, cast
 
 import numpy as np
@@ -25,14 +23,13 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap.data import limits, windows
+from tauleap.data.array_header import parse_header
 from tauleap.data.arrays import Dataset
-from tauleap.data.form import Form, Opened
+from tauleap.data.form import Form
 
-_LENGTH = 64
 _PREFERRED = ("x", "data", "train", "x_train", "arr_0")
 _MISSING = "missing"
-# What numpy's parser gives for a header that is none.
-_BAD_HEADER = (ValueError, TypeError, SyntaxError, OverflowError, RecursionError, MemoryError, KeyError, TokenError)
+_TOO_LARGE = 'to train on it, save the array by itself with numpy.save("x.npy", x), which is read row by row'
 BAD_ARCHIVE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -135,61 +132,16 @@ class ArrayForm(Form):
 _TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
-def open_array(
-    path: Path, *, length: int | None = None, array: str | None = None, ordinal: bool | None = None
-) -> Opened:
-    """Rows along the first axis; an array with one axis is a sequence that is cut into rows of ``length``."""
-    values, missing = read_array(path, array)
-    report = [f"{path.name}: {values.dtype} {values.shape}"]
-    if values.ndim == 1:
-        length = _LENGTH if length is None else length
-        if len(values) < 2 * length:
-            raise ValueError(
-                f"{path} has one axis of {len(values)} values, too few for two rows of {length}: "
-                "write rows, an array (n, ...), or a smaller length"
-            )
-        rest = len(values) % length
-        values = windows.whole(torch.from_numpy(values), length).numpy()
-        missing = None if missing is None else windows.whole(torch.from_numpy(missing), length).numpy()
-        report.append(f"cut into {len(values)} rows of {length}" + (f", the last {rest} values left out" * (rest > 0)))
-    elif length is not None:
-        raise ValueError(f"length is for a sequence with one axis, but {path} has shape {values.shape}")
-    known = values if missing is None else values[~missing]
-    if known.size == 0:
-        raise ValueError(f"{path} has no value that is not missing")
-    low, high = int(known.min()), int(known.max())
-    ordered = values.ndim >= 3 if ordinal is None else ordinal
-    spread = high - low + 1
-    distinct = None if ordered or spread <= 2 else np.unique(known)
-    if distinct is not None and len(distinct) < spread:
-        held, states = tuple(int(v) for v in distinct), len(distinct)
-        low = held[0]
-        report.append(f"{states} different values from {low} to {high} are the states")
-    else:
-        held, states = None, spread
-        report.append(f"the values {low}..{high} are the states")
-    if states < 2:
-        raise ValueError(f"{path} holds nothing but the value {low}: there is nothing to learn")
-    if states > limits.STATES:
-        raise ValueError(f"{path} has {states:,} states, more than {limits.STATES:,}: put the values into fewer bins")
-    form = ArrayForm(tuple(values.shape[1:]), low, states, held, ordered, values.dtype.name)
-    if missing is not None:
-        values = np.where(missing, low, values)
-        report.append(f"{int(missing.sum())} values are missing")
-    x = smallest(torch.from_numpy(form._coded(values, path)))
-    return Opened(Dataset(x, states, missing=None if missing is None else torch.from_numpy(missing)), form, report)
-
-
 def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndarray | None]:
     """The array of whole numbers in a file, and the array ``missing`` beside it in an ``.npz``, if there is one."""
-    limits.size(path)
+    limits.size(path, remedy=_TOO_LARGE)
     with path.open("rb") as file:
         if file.read(2) != b"PK":
             if name is not None:
                 raise ValueError(f"{path} holds one array without a name: leave the name {name!r} out")
             file.seek(0)
             found = parse_array(file, path.stat().st_size, str(path))
-            _rows(found, path)
+            check_rows(found.shape, path)
             return found, None
     with _archive(path) as (archive, entries):
         return _from_archive(archive, entries, path, name)
@@ -197,7 +149,7 @@ def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndar
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     """Those of the named arrays of whole numbers that an ``.npz`` has; no others are looked at."""
-    limits.size(path)
+    limits.size(path, remedy=_TOO_LARGE)
     with _archive(path) as (archive, entries):
         return {name: read_entry(archive, entries[name], f"{path}: {name}") for name in names if name in entries}
 
@@ -221,7 +173,7 @@ def _from_archive(
     if name is None or name not in entries:
         raise ValueError(f"{path} holds the arrays {', '.join(names[:20]) or '(none)'}: say which one is the data")
     found = read_entry(archive, entries[name], f"{path}: {name}")
-    _rows(found, path)
+    check_rows(found.shape, path)
     if _MISSING not in entries or name == _MISSING:
         return found, None
     missing = read_entry(archive, entries[_MISSING], f"{path}: {_MISSING}")
@@ -236,49 +188,36 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> 
     What an archive that is damaged there raises is one of ``BAD_ARCHIVE``.
     """
     if entry.file_size > limits.FILE_BYTES:
-        raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}")
+        raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}: {_TOO_LARGE}")
     with archive.open(entry) as file:
         return parse_array(cast(io.BufferedIOBase, file), entry.file_size, where)
 
 
 def parse_array(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
     """Return the array of an open file of ``size`` bytes, called ``where`` in messages; its header is checked first."""
-    # The header is at most 64 KiB, and it is parsed apart from the file, so that nothing else can be asked of it.
-    head = file.read(min(size, 2**16 + 12))
-    parse = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    stream = io.BytesIO(head)
-    try:
-        version = np.lib.format.read_magic(stream)
-        if version not in parse:
-            raise ValueError(f"its version {version} is not known")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # headers of old versions are no concern of the reader
-            shape, column_major, dtype = parse[version](stream)
-    except _BAD_HEADER as error:
-        raise ValueError(f"{where} is not an array in numpy's format: {error}") from error
-    if dtype.hasobject or dtype.kind not in "iub" or dtype.shape:
-        raise ValueError(f"{where} must hold whole numbers, got {dtype}: save x.astype(numpy.int64) or categories")
-    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in shape):
-        raise ValueError(f"{where} has a shape that is none: {shape}")
-    wanted, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
-    if wanted != there:
-        raise ValueError(f"{where} is damaged: shape {shape} of {dtype} needs {wanted:,} bytes, it has {there:,}")
+    header = parse_header(file, size, where)
+    wanted = size - header.offset
     if wanted > limits.FILE_BYTES:
-        raise ValueError(f"{where} has {wanted:,} bytes, more than {limits.FILE_BYTES:,}: save a part of it")
-    content = stream.read()
-    content += file.read(max(wanted - len(content), 0))
+        raise ValueError(f"{where} has {wanted:,} bytes, more than {limits.FILE_BYTES:,}: {_TOO_LARGE}")
+    content = header.rest + file.read(max(wanted - len(header.rest), 0))
     if len(content) != wanted:
         raise ValueError(f"{where} is damaged: it ends after {len(content):,} of {wanted:,} bytes")
-    flat = np.frombuffer(content, dtype=dtype)
-    found = flat.reshape(shape, order="F" if column_major else "C")
+    dtype = header.dtype
+    found = np.frombuffer(content, dtype=dtype).reshape(header.shape, order="F" if header.column_major else "C")
     if dtype.kind == "u" and dtype.itemsize == 8 and found.size and int(found.max()) > np.iinfo(np.int64).max:
         raise ValueError(f"{where} holds numbers above {np.iinfo(np.int64).max}: save the states 0, 1, 2, ...")
     return np.array(found, dtype=dtype.newbyteorder("="), order="C")
 
 
-def _rows(array: np.ndarray, path: Path) -> None:
-    if array.ndim == 0 or array.size == 0 or array.ndim > 8:
-        raise ValueError(f"{path} must hold rows, an array (n, ...) with n >= 1, got shape {array.shape}")
+def check_rows(shape: tuple[int, ...], path: Path) -> None:
+    """Refuse an array that has no rows.
+
+    Args:
+        shape: of the array.
+        path: its file.
+    """
+    if not 0 < len(shape) <= 8 or math.prod(shape) == 0:
+        raise ValueError(f"{path} must hold rows, an array (n, ...) with n >= 1, got shape {shape}")
 
 
 def save_array(file: IO[bytes], array: np.ndarray) -> None:

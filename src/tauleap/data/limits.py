@@ -8,7 +8,9 @@ from pathlib import Path
 from tauleap import _read
 
 FILE_BYTES = 2**30
-"""Of one file, and of what an archive unpacks to."""
+"""Of one file that is read as a whole, and of what an archive unpacks to."""
+ROW_VALUES = 2**24
+"""Of one row of a file that is read row by row, whose size has no limit."""
 VALUES = 2**30
 """Sites of all rows together."""
 STATES = 100_000
@@ -23,14 +25,20 @@ def contents(path: Path, most: int | None = None) -> bytes:
     return _read.content(path, most=FILE_BYTES if most is None else most)
 
 
-def size(path: Path, most: int | None = None) -> int:
-    """How many bytes a file has; refuses one that is empty, too large, or not a file."""
+def size(path: Path, most: int | None = None, *, remedy: str = "write a part of it to a file of its own") -> int:
+    """Return how many bytes a file has; refuse one that is empty, too large, or not a file.
+
+    Args:
+        path: the file.
+        most: bytes, ``FILE_BYTES`` by default.
+        remedy: what to do with a file that is too large.
+    """
     most = FILE_BYTES if most is None else most
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
     found = os.stat(path).st_size
     if found > most:
-        raise ValueError(f"{path} has {found:,} bytes, more than {most:,}: write a part of it to a file of its own")
+        raise ValueError(f"{path} has {found:,} bytes, more than {most:,}: {remedy}")
     if found == 0:
         raise ValueError(f"{path} is empty")
     return found

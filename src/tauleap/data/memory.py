@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,7 @@ from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.form import Form, Opened
 from tauleap.data.frame import CONVERT, encoded_frame, is_frame, restored_frame, table_of, unknown
+from tauleap.data.mapped import MappedRows, is_large_map, scan
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
 
@@ -60,9 +61,9 @@ def take(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Form | N
 def read(data: Any, *, form: Form | None, num_states: int) -> Dataset:
     """Data of the same kind again, in the coding that ``form`` has."""
     if isinstance(data, Opened):
-        return data.dataset
+        return _loaded(data.dataset)
     if isinstance(data, Dataset):
-        return data
+        return _loaded(data)
     if is_frame(data):
         if not isinstance(form, TableForm):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")
@@ -72,6 +73,11 @@ def read(data: Any, *, form: Form | None, num_states: int) -> Dataset:
             raise TypeError("x is text, but the model was not fitted on texts: give states as whole numbers")
         return _encoded_texts(data, form)
     return _encoded_array(data, num_states)
+
+
+def _loaded(data: Dataset) -> Dataset:
+    """Return the rows in memory: a mask of them, and what becomes of them, are too."""
+    return data if isinstance(data.x, Tensor) else replace(data, x=data.in_memory())
 
 
 def restore(x: Tensor, kind: Kind, form: Form | None, index: Any = None) -> Any:
@@ -90,20 +96,36 @@ def _is_texts(data: Any) -> bool:
 def _encoded_array(data: Any, num_states: int | None) -> Dataset:
     if isinstance(data, str | bytes | os.PathLike):
         raise TypeError(f"data is a name, {data!r}: write tauleap.data.open_data({data!r}) to read what it names")
+    if is_large_map(data):
+        return _mapped(data, num_states)
     values, missing = _whole_numbers(data)
     if values.ndim < 2 or values.numel() == 0:
         raise ValueError(f"data must be one or more rows, (n, *shape) with n >= 1, got shape {tuple(values.shape)}")
     lowest, highest = (int(value) for value in torch.aminmax(values))
     if lowest < 0:
         raise ValueError(f"data must hold states 0, 1, 2, ..., got {lowest}: subtract the smallest value")
-    if num_states is None:
-        num_states = max(2, highest + 1)
-    if num_states > limits.STATES:
+    return Dataset(values, _number_of_states(num_states, highest), missing=missing)
+
+
+def _mapped(data: np.memmap, num_states: int | None) -> Dataset:
+    """Return rows that stay in the file that the user has mapped."""
+    if data.ndim < 2:
+        raise ValueError(f"data must be one or more rows, (n, *shape) with n >= 1, got shape {data.shape}")
+    lowest, highest = (0, 0) if num_states is not None else scan(data)[:2]
+    if lowest < 0:
+        raise ValueError(f"data must hold states 0, 1, 2, ..., got {lowest}: subtract the smallest value")
+    states = _number_of_states(num_states, highest)
+    return Dataset(MappedRows(data, str(data.filename or "data"), 0, states), states)
+
+
+def _number_of_states(given: int | None, highest: int) -> int:
+    number = max(2, highest + 1) if given is None else given
+    if number > limits.STATES:
         raise ValueError(
-            f"data has {num_states:,} states, more than {limits.STATES:,}: they count from 0 to the largest value, so "
+            f"data has {number:,} states, more than {limits.STATES:,}: they count from 0 to the largest value, so "
             "number those that occur, numpy.unique(x, return_inverse=True), or put them into fewer bins"
         )
-    return Dataset(values, num_states, missing=missing)
+    return number
 
 
 def _whole_numbers(data: Any) -> tuple[Tensor, Tensor | None]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from tauleap import _formats
 from tauleap._printable import one_line, printable
-from tauleap.data.array_file import open_array
+from tauleap.data.array_open import open_array
 from tauleap.data.folder import files_in
 from tauleap.data.form import Opened
 from tauleap.data.images import open_images, open_packed
@@ -29,6 +29,7 @@ def open_data(
     array: str | None = None,
     ordinal: bool | None = None,
     size: int | None = None,
+    states: int | None = None,
 ) -> Opened:
     """The rows of a file or folder, what they mean, and what was used; the kind is found by the end of the name.
 
@@ -41,11 +42,14 @@ def open_data(
         array: which array of an .npz.
         ordinal: whether the numbers of an array are quantities; by default those of rows with two or more axes are.
         size: of pictures, pixels on the longer side.
+        states: of an array: how many there are, the values 0..states-1, where they are not to be found in the array.
+
+    An ``.npy`` of more than 64 MiB stays in its file, whatever its size: rows are read when they are needed.
 
     Every error about the data is a ValueError that names the file, the place, and what to do.
     """
     try:
-        return _open(Path(path), length, coding, drop, array, ordinal, size)
+        return _open(Path(path), length, coding, drop, array, ordinal, size, states)
     except ValueError as error:
         # The message may quote names and bytes of a file that somebody sent.
         if printable(str(error)) == str(error):
@@ -61,6 +65,7 @@ def _open(
     array: str | None,
     ordinal: bool | None,
     size: int | None,
+    states: int | None,
 ) -> Opened:
     drop = (drop,) if isinstance(drop, str) else tuple(drop)
     given: dict[str, Any] = {
@@ -70,6 +75,7 @@ def _open(
         "array": array,
         "ordinal": ordinal,
         "size": size,
+        "states": states,
     }
     given = {name: value for name, value in given.items() if value is not None}
     if not path.exists():
@@ -88,7 +94,7 @@ def _by_suffix(path: Path) -> tuple[Any, tuple[str, ...]]:
     _formats.check_supported(path)
     suffix = path.suffix.lower()
     if suffix in _formats.ARRAYS:
-        return open_array, ("length", "array", "ordinal")
+        return open_array, ("length", "array", "ordinal", "states")
     if suffix in _formats.TABLES:
         return open_table, ("drop",)
     return open_text, ("length", "coding")

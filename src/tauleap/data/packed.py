@@ -35,5 +35,5 @@ def packed_pictures(path: Path) -> Packed | None:
         return Packed(read_batch(path), "labels")
     if is_mnist(path) or is_cifar(path):
         train, test = (read_mnist if is_mnist(path) else read_cifar)(path)
-        return Packed(train.x, f"labels, and {len(test)} pictures to test with")
+        return Packed(train.in_memory(), f"labels, and {len(test)} pictures to test with")
     return None

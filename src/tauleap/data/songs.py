@@ -92,12 +92,13 @@ def in_all_keys(data: Dataset) -> Dataset:
     >>> data.x[:, 0].tolist(), data.x[:, 1].unique().tolist()
     ([54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65], [128])
     """
-    pitches = data.x.to(torch.int16)
+    states = data.in_memory()
+    pitches = states.to(torch.int16)
     moved = []
     for shift in range(-6, 6):
         to = torch.where(pitches == REST, REST, pitches + shift)
         inside = ((pitches == REST) | ((to >= 0) & (to < REST))).all(1)
-        moved.append(to[inside].to(data.x.dtype))
+        moved.append(to[inside].to(states.dtype))
     return Dataset(torch.cat(moved), data.num_states)
 
 

@@ -53,7 +53,7 @@ def open_tunes(*, cache: Path | None = None) -> Opened:
         kept.parent.mkdir(parents=True, exist_ok=True)
         report = np.frombuffer(json.dumps(found.report).encode(), dtype=np.uint8)
         with _files.replacing(kept) as file:
-            np.savez_compressed(file, x=found.dataset.x.numpy(), report=report)
+            np.savez_compressed(file, x=found.dataset.in_memory().numpy(), report=report)
     return found
 
 
