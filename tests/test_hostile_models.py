@@ -19,13 +19,14 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap import _manifest, _shipped, cli, denoise, fitting, network, noise
+from tauleap import _manifest, _shipped, cli, denoise, network, noise
 from tauleap._printable import printable
 from tauleap.cli import drawing
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
 from tauleap.evaluate import pictures
+from tauleap.fitting.measure import _best
 from tauleap.pretrained import Model, builtin_models
 from tauleap.pretrained.storage import rewrite_config, with_checksum
 from tauleap.training.state import from_bytes
@@ -75,7 +76,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("trained")
     (folder / "table.csv").write_text("a,b\n" + "".join(f"{i % 2},{i % 3}\n" for i in range(24)))
     data = tl.data.open_data(folder / "table.csv")
-    tl.fit(data, steps=2, out=folder / "run", accelerator="cpu", progress=False)
+    tl.fit(data, steps=2, out=folder / "run", device="cpu", progress=False)
     return folder
 
 
@@ -86,7 +87,7 @@ def run(trained: Path, tmp_path: Path) -> Path:
 
 
 def resume(run: Path) -> int:
-    options = ["--steps", "4", "--minutes", "0.05", "--out", str(run), "--accelerator", "cpu"]
+    options = ["--steps", "4", "--minutes", "0.05", "--out", str(run), "--device", "cpu"]
     return cli.main(["train", str(run.parent / "table.csv"), *options])
 
 
@@ -298,7 +299,7 @@ def test_a_fifo_instead_of_the_request_of_samples(tmp_path: Path) -> None:
 def test_a_fifo_instead_of_the_held_out_figures(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "validation.csv")
     with at_once(10):
-        assert fitting._best(tmp_path, tmp_path / "step-00000003") == tmp_path / "step-00000003"
+        assert _best(tmp_path, tmp_path / "step-00000003") == tmp_path / "step-00000003"
 
 
 @pytest.mark.parametrize("name", ["h", "m", "configuration", "x" * 200])

@@ -13,8 +13,8 @@ from torch import nn
 
 import tauleap as tl
 from tauleap import denoise, network, noise, pretrained
-from tauleap.pretrained import Model, allow, load, load_from_hub, push_to_hub
-from tauleap.pretrained.config import build, describe
+from tauleap.pretrained import Model, UnknownClassError, load, load_from_hub, push_to_hub
+from tauleap.pretrained.config import IN_DENOISER, build, describe
 from tauleap.pretrained.storage import with_checksum
 
 CYCLE = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [1.0, 0.0, -1.0]])
@@ -199,7 +199,7 @@ def edit(folder: Path, **changes) -> None:
     [
         ({"format": 2}, "has format 2"),
         ({"denoiser": {"class": "os.system", "command": "true"}}, "class 'os.system', which is not allowed"),
-        ({"denoiser": {"class": "NetworkDenoiser", "network": {"class": "Linear"}}}, "'Linear', which is not allowed"),
+        ({"denoiser": {"class": "NetworkDenoiser", "network": {"class": "Linear"}}}, r"load\(.*classes=\[Linear\]\)"),
         ({"process": {"class": "Constant", "beta": 1.0}}, "must describe a process and a denoiser"),
         ({"process": {"class": "Uniform", "num_states": 4}}, "does not fit its constructor"),
         ({"process": {"class": "RankOne", "prior": {"tensor": "process.none"}}}, "no tensor 'process.none'"),
@@ -269,26 +269,32 @@ class Table(nn.Module):
 
 def test_a_class_of_your_own(tmp_path: Path) -> None:
     a = Model(PROCESSES[0], denoise.NetworkDenoiser(Table(4)))
-    with pytest.raises(TypeError, match=r"allow\(Table\)"):
-        a.save(tmp_path / "model")
-    assert not (tmp_path / "model").exists()
-    assert allow(Table) is Table
-    b = load(a.save(tmp_path / "model"))
+    folder = a.save(tmp_path / "model")
+    call = f"tauleap.load({str(folder)!r}, classes=[Table])"
+    with pytest.raises(UnknownClassError) as caught:
+        load(folder)
+    assert str(caught.value).endswith(f"import or define it, and write {call}")
+    b = load(folder, classes=[Table])
     assert_same(a, b)
     assert b.denoiser.network.tied is b.denoiser.network.logits.weight
 
 
-def test_a_name_of_ours_is_taken() -> None:
+def test_names_that_are_taken(saved: Path) -> None:
     with pytest.raises(ValueError, match="'Uniform' of its own"):
-        allow(type("Uniform", (), {}))
+        load(saved, classes=[type("Uniform", (), {})])
+    with pytest.raises(ValueError, match="two different classes have the name 'Table'"):
+        load(saved, classes=[Table, type("Table", (), {})])
+    for wrong in ([Table(4)], ["Table"]):
+        with pytest.raises(TypeError, match="classes"):
+            load(saved, classes=wrong)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_cannot_be_described() -> None:
-    with pytest.raises(TypeError, match="needs an attribute `config`"):
-        describe(allow(type("Bare", (), {}))(), "x")
+    with pytest.raises(TypeError, match="x is a function, which cannot be saved"):
+        describe(edit, "x")
     with pytest.raises(ValueError, match="must be finite"):
         describe(float("inf"), "x")
-    assert build(describe([1, (True, None), "a", 0.5], "x"), {}) == [1, [True, None], "a", 0.5]
+    assert build(describe([1, (True, None), "a", 0.5], "x"), {}, IN_DENOISER) == [1, [True, None], "a", 0.5]
 
 
 def test_shapes_are_checked() -> None:
@@ -328,11 +334,22 @@ def test_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
     assert_same(a, load_from_hub("me/toy"))
+    assert_same(a, load("me/toy"))
+    with pytest.raises(FileNotFoundError, match=r"no folder 'me/other'.*hub did not give it.*check the name"):
+        load("me/other")
+    monkeypatch.chdir(tmp_path)
+    mlp_model(PROCESSES[0]).save("me/toy")
+    assert load("me/toy").num_states == 4
+    assert isinstance(load("me/toy").process, noise.Uniform)
     assert pretrained.load_from_hub is load_from_hub
 
 
 def test_without_the_client_of_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    for ask in (lambda: load_from_hub("me/toy"), lambda: push_to_hub(mlp_model(PROCESSES[0]), "me/toy")):
+    for ask in (
+        lambda: load("me/toy"),
+        lambda: load_from_hub("me/toy"),
+        lambda: push_to_hub(mlp_model(PROCESSES[0]), "me/toy"),
+    ):
         with pytest.raises(ModuleNotFoundError, match=r"pip install 'tauleap\[hub\]'"):
             ask()

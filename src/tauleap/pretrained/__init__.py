@@ -1,12 +1,13 @@
 """Models on disk: ``config.json`` says how to build one, ``model.safetensors`` holds its weights. No pickles.
 
-Nothing in a downloaded model is run: the configuration names classes from a list, with numbers for arguments.
+Nothing in a downloaded model is run: the configuration names classes that tauleap has or that ``load`` is given, with
+numbers for arguments.
 """
 
 from tauleap.pretrained.builtin import builtin_models
-from tauleap.pretrained.config import allow
+from tauleap.pretrained.config import UnknownClassError
 from tauleap.pretrained.hub import load_from_hub, push_to_hub
 from tauleap.pretrained.model import Model
 from tauleap.pretrained.storage import load
 
-__all__ = ["Model", "allow", "builtin_models", "load", "load_from_hub", "push_to_hub"]
+__all__ = ["Model", "UnknownClassError", "builtin_models", "load", "load_from_hub", "push_to_hub"]

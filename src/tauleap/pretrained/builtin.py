@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from tauleap import _shipped
+from tauleap.pretrained.download import download, is_repository
 
 
 def builtin_models() -> list[str]:
@@ -18,8 +19,16 @@ def builtin_models() -> list[str]:
 
 
 def locate(folder: str | os.PathLike[str]) -> Path:
-    """The folder itself; where there is none, that of the model with this name among those of the package."""
+    """Return the folder of a model: a path, else a model of the package, else a repository of the hub.
+
+    Args:
+        folder: A path, the name of a model of the package, or a text "owner/name".
+    """
     path = Path(folder)
-    if not path.exists() and str(folder) in builtin_models():
+    if os.path.lexists(path):
+        return path
+    if str(folder) in builtin_models():
         return _shipped.MODELS / path
+    if isinstance(folder, str) and is_repository(folder):
+        return download(folder)
     return path

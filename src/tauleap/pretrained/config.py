@@ -1,19 +1,25 @@
-"""Objects as JSON: a class by its name from a list, and the arguments of its constructor.
+"""Objects as JSON: a class by its name, and the arguments of its constructor.
 
     {"class": "Gaussian", "num_states": 32, "schedule": {"class": "Exponential", "a": 5.0, "b": 5.0}, ...}
 
 A tensor among the arguments is a buffer of the object, so its place in the weights is named instead:
 ``{"tensor": "process.law"}``.
+
+A file names classes and never brings any: a name is looked up among tauleap's own classes, some layers of torch, and
+the classes that the program gives to :func:`tauleap.load`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from numbers import Integral, Real
+from typing import Any, cast
 
 from torch import Tensor, nn
 
+from tauleap import _read
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
 from tauleap.noise import (
@@ -23,13 +29,15 @@ from tauleap.noise import (
     Cosine,
     Dense,
     Exponential,
+    ForwardProcess,
     Gaussian,
     LogLinear,
     RankOne,
+    Schedule,
     Uniform,
 )
-
-Class = TypeVar("Class", bound=type)
+from tauleap.pretrained.constructor import UnknownArgumentError, constructor_arguments, remedy
+from tauleap.pretrained.layers import LAYERS, SEQUENTIAL, layer_name
 
 # For each class, the arguments of its constructor and the attributes that hold them.
 _ATTRIBUTES: dict[type, dict[str, str]] = {
@@ -49,85 +57,204 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
 }
 _WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer]
 _OURS: dict[str, type] = {cls.__name__: cls for cls in [*_ATTRIBUTES, *_WITH_CONFIG]}
-_ALLOWED: dict[str, type] = dict(_OURS)
+IN_PROCESS: dict[str, type] = {name: cls for name, cls in _OURS.items() if issubclass(cls, ForwardProcess | Schedule)}
+"""Classes of a process. It is built before sizes are compared with the weights, so no network is among them."""
+IN_DENOISER: dict[str, type] = _OURS | LAYERS | {SEQUENTIAL: nn.Sequential}
+"""Classes of a denoiser."""
+_PLAIN = ("builtins", "types", "functools", "torch")
+"""Modules whose classes are no classes with stored arguments: functions, sets, dtypes and the like."""
 
 
-def allow(cls: Class) -> Class:
-    """Lets models with your own class be saved and loaded by this program; can be written as a decorator.
+class UnknownClassError(_read.FileError):
+    """A configuration that names classes which the program has not given.
 
-    The class needs an attribute ``config`` with the arguments of its constructor as JSON can hold them; they may hold
-    other allowed objects. A network that derives from :class:`tauleap.network.Network` has it already.
-
-    >>> import torch
-    >>> @allow
-    ... class Table(torch.nn.Module):
-    ...     def __init__(self, num_states):
-    ...         super().__init__()
-    ...         self.config = {"num_states": num_states}
+    Args:
+        names: The classes, in the order of the configuration.
+        folder: The model, as it was given to ``load``.
     """
-    if not isinstance(cls, type):
-        raise TypeError(f"allow takes a class, got {cls!r}")
-    if _OURS.get(cls.__name__, cls) is not cls:
-        raise ValueError(f"tauleap has a class {cls.__name__!r} of its own: give yours another name")
-    _ALLOWED[cls.__name__] = cls
-    return cls
+
+    def __init__(self, names: Iterable[str], folder: object) -> None:
+        self.names = tuple(dict.fromkeys(names))
+        listed = ", ".join(self.names)
+        self.call = f"tauleap.load({str(folder)!r}, classes=[{listed}])"
+        one = len(self.names) == 1
+        problem = f"was saved with {'a class' if one else 'classes'} that tauleap does not have, {listed}"
+        super().__init__(str(folder), problem, f"import or define {'it' if one else 'them'}, and write {self.call}")
 
 
-def describe(value: object, place: str) -> Any:
-    """``value`` as JSON can hold it; ``place`` is what its tensors are called among the weights."""
+def own_classes(classes: Iterable[type]) -> dict[str, type]:
+    """Return a user's own classes by their names.
+
+    >>> own_classes([type("Table", (nn.Module,), {})])
+    {'Table': <class 'tauleap.pretrained.config.Table'>}
+
+    Args:
+        classes: The classes, such as a process and a network.
+
+    Raises:
+        TypeError: One of them is not a class.
+        ValueError: Two have the same name, or one has a name of tauleap's own classes.
+    """
+    found: dict[str, type] = {}
+    if isinstance(classes, type | str) or not isinstance(classes, Iterable):
+        raise TypeError(f"classes must be a list of classes, got {classes!r}: write classes=[...]")
+    for cls in classes:
+        if not isinstance(cls, type):
+            raise TypeError(f"classes must hold classes such as MyNetwork, got {cls!r}")
+        _add(cls, found)
+    return found
+
+
+def _add(cls: type, found: dict[str, type]) -> None:
+    name = cls.__name__
+    if _OURS.get(name, cls) is not cls:
+        raise ValueError(f"tauleap has a class {name!r} of its own: give yours another name")
+    if found.get(name, cls) is not cls:
+        raise ValueError(f"two different classes have the name {name!r}: give one of them another name")
+    found[name] = cls
+
+
+def describe(value: object, place: str, own: dict[str, type] | None = None) -> Any:
+    """Return ``value`` as JSON can hold it.
+
+    >>> describe(Constant(2.0), "schedule")
+    {'class': 'Constant', 'beta': 2.0}
+
+    Args:
+        value: A number, text, list, mapping, tensor, or an object of any class.
+        place: The name of its tensors among the weights.
+        own: A mapping to which the user's own classes in ``value`` are added, by their names.
+
+    Raises:
+        TypeError: It has no constructor arguments, as a function, or they cannot be recovered.
+        ValueError: A number is not finite, or two classes have the same name.
+    """
+    return _describe(value, place, {} if own is None else own, own_argument=False)
+
+
+def _describe(value: object, place: str, own: dict[str, type], *, own_argument: bool) -> Any:
+    """Describe a value; a tuple among the arguments of a class that is not ours is marked and comes back as one."""
+
+    def inner(items: Iterable[tuple[object, Any]]) -> dict[str, Any]:
+        return {str(name): _describe(item, f"{place}.{name}", own, own_argument=own_argument) for name, item in items}
+
     if isinstance(value, Tensor):
         return {"tensor": place}
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, bool | str):
         return value
-    if isinstance(value, float):
+    if isinstance(value, Integral):
+        return int(value)  # numpy's whole numbers, which JSON does not know, become Python's
+    if isinstance(value, Real):
         if not math.isfinite(value):
             raise ValueError(f"{place} must be finite to be saved, got {value}")
-        return value
+        return float(value)
     if isinstance(value, list | tuple | nn.ModuleList):
-        return [describe(item, f"{place}.{index}") for index, item in enumerate(value)]
+        items = list(inner(enumerate(value)).values())
+        return {"tuple": items} if isinstance(value, tuple) and own_argument else items
+    if isinstance(value, dict | nn.ModuleDict):
+        if not all(isinstance(name, str) for name in value):
+            raise TypeError(f"{place} is a mapping with keys that are not text, which cannot be saved")
+        return {"mapping": inner(value.items())}
     cls = type(value)
-    if _ALLOWED.get(cls.__name__) is not cls:
-        raise TypeError(
-            f"{place} is a {cls.__name__}, which is not among the classes that can be saved: "
-            f"{', '.join(_ALLOWED)}; for a class of your own write tauleap.pretrained.allow({cls.__name__})"
+    if cls is nn.Sequential:
+        return {"class": SEQUENTIAL, "modules": inner(cast(nn.Sequential, value).named_children())}
+    if cls.__module__ in _PLAIN or isinstance(value, type):
+        raise TypeError(f"{place} is a {cls.__name__}, which cannot be saved")
+    if cls in _OURS.values():
+        attributes = _ATTRIBUTES.get(cls)
+        arguments = (
+            constructor_arguments(value)
+            if attributes is None
+            else ((name, held, getattr(value, held)) for name, held in attributes.items())
         )
-    if cls in _ATTRIBUTES:
-        held = {name: (getattr(value, held), f"{place}.{held}") for name, held in _ATTRIBUTES[cls].items()}
-    else:
-        config = getattr(value, "config", None)
-        if not isinstance(config, Mapping):
-            raise TypeError(f"{cls.__name__} needs an attribute `config`, a dict of its constructor's arguments")
-        held = {name: (argument, f"{place}.{name}") for name, argument in config.items()}
-    return {"class": cls.__name__} | {name: describe(argument, key) for name, (argument, key) in held.items()}
+        return {"class": cls.__name__} | {
+            name: _describe(argument, f"{place}.{held}", own, own_argument=False) for name, held, argument in arguments
+        }
+    name = layer_name(cls)
+    if name is None:
+        _add(cls, own)
+        name = cls.__name__
+    out = {"class": name}
+    for argument, held, content in constructor_arguments(value):
+        try:
+            out[argument] = _describe(content, f"{place}.{held}", own, own_argument=True)
+        except UnknownArgumentError:
+            raise
+        except TypeError as error:
+            raise UnknownArgumentError(f"{error}; {remedy(cls)}") from error
+    return out
 
 
-def build(description: Any, tensors: Mapping[str, Tensor]) -> Any:
-    """The object of a description that :func:`describe` gave, with weights as its constructor leaves them."""
+def build(description: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
+    """Return the object of a description that :func:`describe` gave, with weights as its constructor leaves them.
+
+    >>> build({"class": "Constant", "beta": 2.0}, {}, IN_PROCESS).beta
+    2.0
+
+    Args:
+        description: A part of a configuration.
+        tensors: The weights by their names.
+        known: The classes that it may name.
+
+    Raises:
+        ValueError: It names a class or a tensor that is not there, or arguments that do not fit the class.
+    """
     if isinstance(description, list):
-        return [build(item, tensors) for item in description]
+        return [build(item, tensors, known) for item in description]
     if not isinstance(description, dict):
         return description
-    if set(description) == {"tensor"}:
-        place = description["tensor"]
-        if not isinstance(place, str) or place not in tensors:
-            raise ValueError(f"the weights have no tensor {place!r}, which the configuration names")
-        return tensors[place]
+    if len(description) == 1 and "class" not in description:
+        return _build_plain(*next(iter(description.items())), tensors, known)
     name = description.get("class")
-    if not isinstance(name, str) or name not in _ALLOWED:
-        raise ValueError(
-            f"the configuration names the class {name!r}, which is not allowed: it must be one of "
-            f"{', '.join(_ALLOWED)}; for a class of your own write tauleap.pretrained.allow(...) before loading"
-        )
-    arguments = {key: build(value, tensors) for key, value in description.items() if key != "class"}
+    if not isinstance(name, str) or name not in known:
+        raise ValueError(f"the configuration names the class {name!r}, which is not allowed here: {', '.join(known)}")
+    if name == SEQUENTIAL:
+        modules = description.get("modules")
+        if not isinstance(modules, dict):
+            raise ValueError(f"the configuration of {name} has no modules")
+        return nn.Sequential(OrderedDict((key, build(each, tensors, known)) for key, each in modules.items()))
+    arguments = {key: build(value, tensors, known) for key, value in description.items() if key != "class"}
     try:
-        return _ALLOWED[name](**arguments)
-    except TypeError as error:
+        return known[name](**arguments)
+    except (ValueError, RuntimeError, NotImplementedError, MemoryError):
+        raise
+    except Exception as error:  # of any class: a constructor of the user's own may fail in every way
         raise ValueError(f"the configuration of {name} does not fit its constructor: {error}") from error
 
 
+def _build_plain(kind: str, content: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
+    if kind == "tensor":
+        if not isinstance(content, str) or content not in tensors:
+            raise ValueError(f"the weights have no tensor {content!r}, which the configuration names")
+        return tensors[content]
+    if kind == "tuple" and isinstance(content, list):
+        return tuple(build(item, tensors, known) for item in content)
+    if kind == "mapping" and isinstance(content, dict):
+        return {name: build(item, tensors, known) for name, item in content.items()}
+    raise ValueError(f"the configuration names no class beside {kind!r}")
+
+
+def unknown_classes(description: Any, known: Mapping[str, type]) -> Iterator[str]:
+    """Yield the classes that a description names, could be a user's own, and are not among ``known``.
+
+    Args:
+        description: A part of a configuration.
+        known: Classes by their names.
+    """
+    if isinstance(description, dict):
+        name = description.get("class")
+        if isinstance(name, str) and name.isidentifier() and name not in known and name not in _OURS:
+            yield name
+        description = list(description.values())
+    if isinstance(description, list):
+        for inner in description:
+            yield from unknown_classes(inner, known)
+
+
 def is_ours(description: Any) -> bool:
-    """Whether every class that a description names is one of tauleap's own."""
-    inner = description.values() if isinstance(description, dict) else description
-    if isinstance(description, dict) and "class" in description and description["class"] not in _OURS:
-        return False
-    return not isinstance(description, dict | list) or all(map(is_ours, inner))
+    """Return whether every class that a description names is one of tauleap's own.
+
+    Args:
+        description: A part of a configuration.
+    """
+    return next(unknown_classes(description, {}), None) is None

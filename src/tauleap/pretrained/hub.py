@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from tauleap import _device
+from tauleap.pretrained.download import download, hub_package
 from tauleap.pretrained.model import Model
-from tauleap.pretrained.storage import CONFIG, WEIGHTS, load
+from tauleap.pretrained.storage import load
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi
@@ -32,7 +35,7 @@ def push_to_hub(
         message: of the commit.
         api: a client with an endpoint or a token of its own.
     """
-    client = _hub().HfApi() if api is None else api
+    client = hub_package().HfApi() if api is None else api
     address = client.create_repo(repository, private=private, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder) / "model")
@@ -40,15 +43,20 @@ def push_to_hub(
     return str(address)
 
 
-def load_from_hub(repository: str, *, revision: str | None = None, device: torch.device | str = "cpu") -> Model:
-    """The model in ``repository``, "owner/name", downloaded once and then kept; ``revision`` is a branch or commit."""
-    folder = _hub().snapshot_download(repository, revision=revision, allow_patterns=[CONFIG, WEIGHTS])
-    return load(folder, device=device)
+def load_from_hub(
+    repository: str,
+    *,
+    revision: str | None = None,
+    classes: Iterable[type] = (),
+    device: torch.device | str = "auto",
+) -> Model:
+    """Return the model in a repository of the hub, which is downloaded once and then kept.
 
-
-def _hub() -> Any:
-    try:
-        import huggingface_hub
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("the hub needs another package: write pip install 'tauleap[hub]'") from error
-    return huggingface_hub
+    Args:
+        repository: "owner/name".
+        revision: A branch or a commit. Default: the main branch.
+        classes: Your own classes in the model, see :func:`tauleap.load`.
+        device: Where the model is put, see :func:`tauleap.load`. Default: "auto".
+    """
+    device = _device.resolve(device)  # before anything is downloaded
+    return load(download(repository, revision), classes=classes, device=device)

@@ -11,23 +11,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _batch, _check, _device
+from tauleap._defaults import SAMPLING_STEPS
 from tauleap.data import Dataset
 from tauleap.data.form import Form
 from tauleap.data.frame import is_frame
 from tauleap.data.memory import Kind, read, restore
-from tauleap.data.table import TableForm
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
+from tauleap.pretrained.known import known_cells
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling import Ancestral, Sampler, sample, uniform_grid
-
-_MOST_ROWS, _MOST_ENTRIES = 1024, 2**24
-_END = 1e-3
+from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
 
 
 class Model:
@@ -89,13 +87,13 @@ class Model:
     @property
     def device(self) -> torch.device:
         """Where its weights are."""
-        return next((p.device for p in self.reverse.parameters()), torch.device("cpu"))
+        return next((p.device for p in self.reverse.parameters()), _device.CPU)
 
     def sample(
         self,
         n: int,
         *,
-        steps: int = 100,
+        steps: int = SAMPLING_STEPS,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         temperature: float = 1.0,
@@ -110,12 +108,13 @@ class Model:
 
         Args:
             n: how many.
-            steps: of the reverse chain; more is better and slower.
-            sampler: how a step is made, ``Ancestral()`` by default, the best for each evaluation of the network.
-            grid: the times of the steps, in the place of ``steps`` equal ones from 1 to 0.001.
+            steps: the largest number of steps of the reverse chain; more is better and slower. Default: 100.
+            sampler: how a step is made. Default: see :meth:`sampling_plan`.
+            grid: the times of the steps. Default: see :meth:`sampling_plan`.
             temperature: the logits are divided by it (see :class:`tauleap.denoise.Tempered`).
             seed: the same seed gives the same samples on the same machine; None draws one.
-            batch_size: how many are made at a time; as many as fit well if absent. It is part of what a seed means.
+            batch_size: how many are made at a time. It is part of what a seed means. Default: as many as fit into 1 GB
+                on a CPU, 1024 at most, or into a quarter of an accelerator's memory.
             condition: passed to the network, one entry a sample.
             guidance: how loud the labels in ``condition`` are: above 1 samples are more clearly of their label (see
                 :class:`tauleap.denoise.Guided`).
@@ -128,13 +127,36 @@ class Model:
         x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress)
         return x if states else restore(x, self.kind, self.form)
 
+    def sampling_plan(
+        self,
+        *,
+        steps: int = SAMPLING_STEPS,
+        sampler: Sampler | None = None,
+        grid: Iterable[float] | Tensor | None = None,
+        sites: int | None = None,
+    ) -> SamplingPlan:
+        """Return the sampler, the grid and the final step that :meth:`sample` and :meth:`complete` use.
+
+        >>> import tauleap as tl
+        >>> print(tl.load("music-small").sampling_plan(steps=256).sampler)
+        FirstHitting()
+
+        Args:
+            steps: the largest number of steps. Default: 100.
+            sampler: a sampler in the place of the selected one.
+            grid: times in the place of the selected ones.
+            sites: how many sites of a row are drawn. Default: all of them.
+        """
+        every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
+        return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
+
     def complete(
         self,
         x: Any,
         observed: Any = None,
         *,
         variants: int = 1,
-        steps: int = 100,
+        steps: int = SAMPLING_STEPS,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         temperature: float = 1.0,
@@ -159,7 +181,7 @@ class Model:
         """
         variants = _check.integer("variants", variants, least=1)
         data = self.encode(x)
-        known = self._known(data, observed)
+        known = known_cells(data, observed, self.form)
         rows = data.rows(torch.arange(len(data)))
         given = Observed(
             known.repeat(variants, *(1,) * (known.ndim - 1)), rows.repeat(variants, *(1,) * len(data.shape))
@@ -195,7 +217,7 @@ class Model:
         """
         data = self.encode(x)
         rows = data.rows(torch.arange(len(data))).to(self.device)
-        known = None if observed is None else Observed(self._known(data, observed).to(self.device), rows)
+        known = None if observed is None else Observed(known_cells(data, observed, self.form).to(self.device), rows)
         return bits_per_dim(
             self.reverse,
             rows,
@@ -203,7 +225,7 @@ class Model:
             batch_size=self._rows_at_once() if batch_size is None else batch_size,
             observed=known,
             missing=None if data.missing is None else data.missing.to(self.device),
-            condition=condition,
+            condition=None if condition is None else condition.to(self.device),
             generator=self._generator(seed),
             progress=progress,
         )
@@ -217,8 +239,18 @@ class Model:
         return data
 
     def to(self, device: torch.device | str) -> Model:
-        """Moves it there; the model itself, not a copy."""
-        self.reverse.to(device)
+        """Move the model to a device; the model itself, not a copy.
+
+        Args:
+            device: a device or its name, such as "cuda"; "auto" for the accelerator of this machine if there is one.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: No such device is known, or this machine does not have it.
+        """
+        self.reverse.to(_device.resolve(device))
         return self
 
     def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
@@ -256,13 +288,15 @@ class Model:
             denoiser = Tempered(denoiser, temperature)
         reverse = self.reverse if denoiser is self.denoiser else ReverseProcess(self.process, denoiser)
         shape = self.shape if observed is None else tuple(observed.values.shape[1:])
+        sites = math.prod(shape or ()) if observed is None or n == 0 else int((~observed.mask).flatten(1).sum(1).max())
+        plan = self.sampling_plan(steps=steps, sampler=sampler, grid=grid, sites=sites)
         with evaluating(reverse):
             drawn = sample(
                 reverse,
-                Ancestral() if sampler is None else sampler,
+                plan.sampler,
                 (n, *(shape or ())),
-                grid=uniform_grid(steps, end=_END) if grid is None else grid,
-                final="sample",
+                grid=plan.grid,
+                final=plan.final,
                 observed=observed,
                 condition=condition,
                 batch_size=max(1, self._rows_at_once() // (1 if guidance == 1 else 2))
@@ -273,41 +307,8 @@ class Model:
             )
         return drawn.x0.cpu()
 
-    def _known(self, data: Dataset, observed: Any) -> Tensor:
-        """Which cells are known: those that are said to be, and are not missing."""
-        present = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
-        if observed is None:
-            return present
-        if is_frame(observed):
-            observed = observed.to_numpy()
-        elif isinstance(self.form, TableForm) and isinstance(observed, list | tuple | set):
-            observed = self._named(observed, self.form)
-        try:
-            mask = torch.as_tensor(observed)
-        except (TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(
-                f"observed must be a bool mask of shape {tuple(data.x.shape)} or {data.shape}, true where the value is "
-                f"known, got {type(observed).__name__}: {error}"
-            ) from error
-        if mask.dtype != torch.bool or mask.shape not in (data.x.shape, data.x.shape[1:]):
-            raise ValueError(
-                f"observed must be a bool mask of shape {tuple(data.x.shape)} or {data.shape}, true where the value "
-                f"is known, got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
-        return mask.cpu().expand(data.x.shape) & present
-
-    def _named(self, observed: Any, form: TableForm) -> Any:
-        """Names of columns as a mask of a row; what is no list of names as it is."""
-        if not observed or not all(isinstance(name, str) for name in observed):
-            return observed
-        strangers = [name for name in observed if name not in form.columns]
-        if strangers:
-            raise ValueError(f"observed names {strangers[0]!r}; the columns are {', '.join(form.columns)}")
-        return torch.tensor([name in observed for name in form.columns])
-
     def _rows_at_once(self) -> int:
-        entries = math.prod(self.shape or (1,)) * self.num_states
-        return max(1, min(_MOST_ROWS, _MOST_ENTRIES // entries))
+        return _batch.batch_rows(self.device, math.prod(self.shape or (1,)) * self.num_states)
 
     def _generator(self, seed: int | None) -> torch.Generator:
         generator = torch.Generator()

@@ -15,7 +15,8 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
-from tauleap.pretrained.config import build, is_ours
+from tauleap import _device
+from tauleap.pretrained.config import IN_DENOISER, build, is_ours
 from tauleap.pretrained.weights import Declared
 
 _DENOISER = "denoiser."
@@ -73,20 +74,23 @@ def _values(description: Any, name: str) -> Iterator[Any]:
         yield from (found for value in description for found in _values(value, name))
 
 
-def check_denoiser(description: Any, weights: Mapping[str, Declared]) -> None:
+def check_denoiser(description: Any, weights: Mapping[str, Declared], own: Mapping[str, type]) -> None:
     """Raise a ValueError unless the weights have the names and shapes that the denoiser describes.
 
     Args:
         description: The denoiser's part of the configuration.
         weights: What the header of the weights declares.
+        own: The user's own classes by their names.
     """
-    placeholders = {name: torch.empty(shape, dtype=dtype, device="meta") for name, (dtype, shape) in weights.items()}
+    placeholders = {
+        name: torch.empty(shape, dtype=dtype, device=_device.META) for name, (dtype, shape) in weights.items()
+    }
     try:
-        with _at_most(2 * len(weights) + 100), torch.device("meta"):
-            denoiser = build(description, placeholders)
+        with _at_most(2 * len(weights) + 100), _device.META:
+            denoiser = build(description, placeholders, IN_DENOISER | dict(own))
     except (NotImplementedError, RuntimeError) as error:
         # A class of the user's own may look at the values of its tensors, which the meta device does not have.
-        if "meta" in str(error) and not is_ours(description):
+        if _device.META.type in str(error) and not is_ours(description):
             return
         raise
     if not isinstance(denoiser, nn.Module):

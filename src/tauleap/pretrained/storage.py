@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tauleap import _files, _owned, _read
+from tauleap import _device, _files, _owned, _read
 from tauleap._full_disk import explaining_full_disk
 from tauleap._manifest import MANIFEST, Manifest
 from tauleap._version import __version__
@@ -24,7 +24,15 @@ from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.checkpoints import REPORT, latest_checkpoint
-from tauleap.pretrained.config import build, describe
+from tauleap.pretrained.config import (
+    IN_DENOISER,
+    IN_PROCESS,
+    UnknownClassError,
+    build,
+    describe,
+    own_classes,
+    unknown_classes,
+)
 from tauleap.pretrained.model import Model
 from tauleap.pretrained.outline import check_denoiser, check_process, check_shape
 from tauleap.pretrained.weights import read_header, read_weights
@@ -87,7 +95,7 @@ def rewrite_config(folder: str | os.PathLike[str]) -> None:
 
     For models that were saved before configurations had a checksum.
     """
-    load(folder)
+    load(folder, device=_device.CPU)
     path = Path(folder) / CONFIG
     config = _read.document(path, inside=Path(folder))
     with _files.replacing(path) as file:
@@ -139,12 +147,28 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             (unfinished / name).write_bytes(content)
 
 
-def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") -> Model:
-    """The model in ``folder``: one that was saved, a checkpoint, or a run's folder, whose latest checkpoint is taken.
+def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device: torch.device | str = "auto") -> Model:
+    """Return the model in ``folder``, in evaluation mode, with the averaged weights where it comes from training.
 
-    Where there is no such folder, a model of the package by its name, such as "toy". It is in evaluation mode, with the
-    averaged weights where it comes from training.
+    >>> load("toy").shape
+    (2,)
+
+    Args:
+        folder: The folder of a saved model, of a checkpoint, or of a run, whose latest checkpoint is taken. Where there
+            is none, the name of a model of the package, such as "toy", or the text "owner/name", a repository of the
+            Hugging Face hub (``pip install 'tauleap[hub]'``).
+        classes: Your own classes in the model, such as a process and a network. The file gives their arguments, so
+            list only classes that may be constructed with any arguments.
+        device: Where the model is put: a device or its name, such as "cuda:1". Default: "auto", the accelerator of
+            this machine (cuda, mps, xpu, ...), or the CPU where there is none.
+
+    Raises:
+        FileNotFoundError: There is no model, or the hub cannot be reached.
+        UnknownClassError: The model has classes of its author's own; the message has the call that loads it.
+        ValueError: A file is damaged, or this machine does not have the device.
     """
+    device = _device.resolve(device)
+    asked, own = folder, own_classes(classes)
     folder = run = locate(folder)
     if not (folder / CONFIG).exists():
         folder = latest_checkpoint(folder) or folder
@@ -154,19 +178,23 @@ def load(folder: str | os.PathLike[str], *, device: torch.device | str = "cpu") 
             f"{', '.join(builtin_models())}"
         )
     with _read.explaining(folder / CONFIG, _read.MODEL_REMEDY):
-        model = _load(folder, run)
+        model = _load(folder, run, asked, own)
     return model.to(device)
 
 
-def _load(folder: Path, run: Path) -> Model:
-    """Load the model in ``folder``, whose files may be links to others in ``run``."""
+def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[str, type]) -> Model:
+    """Load the model in ``folder``, whose files may be links to others in ``run``; ``asked`` is its name in errors."""
     config = _read_config(folder, run)
+    strangers = list(unknown_classes([config["process"], config["denoiser"]], own))
+    if strangers:
+        raise UnknownClassError(strangers, asked)
     declared = read_header(folder / WEIGHTS, inside=run)
     check_process(config["process"], config["denoiser"])
     check_shape(config["shape"], config["denoiser"])
-    check_denoiser(config["denoiser"], declared)
+    check_denoiser(config["denoiser"], declared, own)
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
-    process, denoiser = build(config["process"], weights), build(config["denoiser"], weights)
+    process = build(config["process"], weights, IN_PROCESS | dict(own))
+    denoiser = build(config["denoiser"], weights, IN_DENOISER | dict(own))
     if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
         raise ValueError(f"it must describe a process and a denoiser, got {process!r} and {denoiser!r}")
     denoiser.to(_dtype_of(config, weights))

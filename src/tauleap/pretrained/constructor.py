@@ -1,0 +1,81 @@
+"""Recover the arguments with which an object was constructed, so that a configuration can store them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from torch import Tensor, nn
+
+_PLACEMENT = ("device", "dtype")
+"""Arguments that torch's layers have and that loading sets by itself, from the weights."""
+
+
+class UnknownArgumentError(TypeError):
+    """An argument of a constructor that no attribute holds."""
+
+
+def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
+    """Yield the name of every constructor argument, the attribute that holds it, and its value.
+
+    The arguments are those of the mapping ``config`` where the object has one. Otherwise each argument of ``__init__``
+    is read from the attribute of the same name, or of that name behind an underscore.
+
+    >>> import torch
+    >>> class Table(torch.nn.Module):
+    ...     def __init__(self, num_states):
+    ...         super().__init__()
+    ...         self.num_states = num_states
+    >>> list(constructor_arguments(Table(3)))
+    [('num_states', 'num_states', 3)]
+
+    Args:
+        value: An instance of any class.
+
+    Raises:
+        UnknownArgumentError: No attribute holds one of the arguments.
+    """
+    cls = type(value)
+    parameters = _parameters(cls)
+    config = getattr(value, "config", None)
+    if isinstance(config, Mapping) and "config" not in parameters:
+        yield from ((str(name), str(name), argument) for name, argument in config.items())
+        return
+    for name, parameter in parameters.items():
+        # Arguments behind an underscore are private to torch's own layers, as Embedding's _weight.
+        private = name.startswith("_") and parameter.default is not inspect.Parameter.empty
+        if private or (name in _PLACEMENT and parameter.default is None):
+            continue
+        if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
+            star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
+            raise UnknownArgumentError(f"{cls.__name__} takes {star}{name}: {remedy(cls)}")
+        held = next((each for each in (name, f"_{name}") if _holds(value, each)), None)
+        if held is None:
+            raise UnknownArgumentError(f"{cls.__name__} has no attribute {name!r} for this argument: {remedy(cls)}")
+        argument = getattr(value, held)
+        if isinstance(parameter.default, bool) and (argument is None or isinstance(argument, Tensor)):
+            argument = argument is not None  # torch's layers hold the bias itself for bias=True
+        yield name, held, argument
+
+
+def remedy(cls: type) -> str:
+    """Return what to write into a class whose arguments cannot be stored."""
+    names = [name for name in _parameters(cls) if name not in _PLACEMENT]
+    example = ", ".join(f'"{name}": {name}' for name in names[:3])
+    return (
+        f"the class cannot be rebuilt from a file; write `self.config = {{{example}}}` into {cls.__name__}.__init__, "
+        "every argument with a value that JSON can hold"
+    )
+
+
+def _parameters(cls: type) -> Mapping[str, inspect.Parameter]:
+    # Identity accepts and ignores everything.
+    if cls.__init__ in (object.__init__, nn.Module.__init__, nn.Identity.__init__):
+        return {}
+    return dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
+
+
+def _holds(value: object, name: str) -> bool:
+    """Whether an attribute is data: methods have the names of arguments, too."""
+    return hasattr(value, name) and (name in vars(value) or not inspect.isroutine(getattr(value, name)))

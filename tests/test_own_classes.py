@@ -1,0 +1,239 @@
+"""Networks and processes of the user's own are trained, sampled, saved, resumed and loaded without registration."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from torch import Tensor, nn
+
+import tauleap as tl
+from tauleap.cli import main
+from tauleap.pretrained import UnknownClassError
+from tauleap.pretrained.config import IN_DENOISER, build, describe
+from tauleap.pretrained.layers import LAYERS
+
+ROWS = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 3)
+
+
+class Cycle(tl.noise.ForwardProcess):
+    """Every state jumps to the next one."""
+
+    def generator(self) -> Tensor:
+        eye = torch.eye(self.num_states, dtype=torch.float64)
+        return eye.roll(1, dims=1) - eye
+
+
+class OnlyX(nn.Module):
+    """A network without time, made of torch's layers."""
+
+    def __init__(self, states: int, width: int = 8, bias: bool = True) -> None:
+        super().__init__()
+        self.states, self._width = states, width
+        self.layers = nn.Sequential(
+            nn.Embedding(states, width), nn.Flatten(), nn.Linear(3 * width, 3 * states, bias=bias)
+        )
+        self.bias = self.layers[2].bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layers(x).reshape(*x.shape, self.states)
+
+
+@dataclass
+class Sizes:
+    """Arguments of a network that come together."""
+
+    states: int
+    scale: float = 2.0
+
+
+class Nested(nn.Module):
+    """A network around another one, with arguments of several types."""
+
+    def __init__(self, inner: nn.Module, sizes: Sizes, *, shape: tuple[int, ...], names: dict[str, int]) -> None:
+        super().__init__()
+        self.inner, self.sizes, self.shape, self.names = inner, sizes, shape, names
+        assert isinstance(shape, tuple)
+        self.by_time = nn.Linear(1, sizes.states)
+
+    def forward(self, x: Tensor, t: Tensor, observed: Tensor | None = None) -> Tensor:
+        return self.sizes.scale * self.inner(x) + self.by_time(t[:, None])[:, None]
+
+
+def nested() -> Nested:
+    return Nested(OnlyX(4), Sizes(4), shape=(3,), names={"a": 1})
+
+
+def network(name: str) -> nn.Module:
+    if name == "Sequential":
+        return nn.Sequential(nn.Embedding(4, 8), nn.Linear(8, 8), nn.GELU(), nn.Linear(8, 4))
+    return OnlyX(4) if name == "OnlyX" else nested()
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"), [("Sequential", []), ("OnlyX", [OnlyX]), ("Nested", [Nested, OnlyX, Sizes])]
+)
+def test_a_network_of_your_own_from_fit_to_load(name: str, classes: list[type], tmp_path: Path) -> None:
+    run, saved = tmp_path / "run", tmp_path / "saved"
+    model = tl.fit(ROWS, network=network(name), steps=3, out=run, progress=False)
+    again = tl.fit(ROWS, network=network(name), steps=5, out=run, progress=False)
+    assert (model.about["steps_trained"], again.about["steps_trained"]) == (3, 5)
+    assert torch.isfinite(torch.tensor(again.bits_per_dim(ROWS[:4], seed=0).value))
+    filled = again.complete(ROWS[:4], observed=torch.arange(3) < 2, steps=4, seed=0)
+    assert torch.equal(filled[:, :2], ROWS[:4, :2])
+    again.save(saved)
+    for folder in (run, saved):
+        loaded = tl.load(folder, classes=classes)
+        assert torch.equal(loaded.sample(8, steps=4, seed=0), again.sample(8, steps=4, seed=0))
+        if classes:
+            with pytest.raises(UnknownClassError) as caught:
+                tl.load(folder)
+            listed = ", ".join(cls.__name__ for cls in classes)
+            assert str(caught.value).endswith(f"write tauleap.load({str(folder)!r}, classes=[{listed}])")
+
+
+def test_a_process_of_your_own_from_fit_to_load(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    cycle = Cycle(3, tl.noise.Constant(8.0))
+    tl.fit(ROWS, process=cycle, steps=3, out=run, progress=False)
+    model = tl.fit(ROWS, process=cycle, steps=5, out=run, progress=False)
+    loaded = tl.load(run, classes=[Cycle])
+    assert isinstance(loaded.process, Cycle)
+    assert torch.equal(loaded.process.generator(), cycle.generator())
+    assert torch.equal(loaded.sample(8, steps=4, seed=0), model.sample(8, steps=4, seed=0))
+    assert loaded.bits_per_dim(ROWS[:4], seed=0).value == model.bits_per_dim(ROWS[:4], seed=0).value
+
+    capsys.readouterr()
+    assert main(["sample", str(run), "-n", "2", "--out", str(tmp_path / "out")]) == 2
+    error = capsys.readouterr().err
+    assert f"in Python write tauleap.load({str(run)!r}, classes=[Cycle])" in error
+    assert not (tmp_path / "out").exists()
+
+
+class Forgetful(nn.Module):
+    """It does not hold its argument."""
+
+    def __init__(self, states: int, depth: int = 1) -> None:
+        super().__init__()
+        self.states = states
+        self.table = nn.Embedding(states, states)
+
+    def forward(self, x: Tensor, t: Tensor) -> Tensor:
+        return self.table(x)
+
+
+class Doubled(nn.Module):
+    """Its attribute is not what it was given."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = 2 * width
+        self.table = nn.Sequential(nn.Embedding(4, self.width), nn.Linear(self.width, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.table(x)
+
+
+class Unregistered(nn.Module):
+    """It has numbers that are neither arguments nor weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.randn(4, 4)
+        self.scale = nn.Parameter(torch.ones(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * self.table[x]
+
+
+class Activated(nn.Module):
+    """One of its arguments is a function."""
+
+    def __init__(self, activation) -> None:
+        super().__init__()
+        self.activation = activation
+        self.table = nn.Embedding(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.activation(self.table(x))
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda: Forgetful(4), r"no attribute 'depth'.*self.config = \{\"states\": states, \"depth\": depth\}"),
+        (lambda: Doubled(4), r"size mismatch|is another one after rebuilding Doubled"),
+        (Unregistered, "predicts something else after it is rebuilt.*register_buffer"),
+        (lambda: Activated(torch.relu), r"activation is a builtin.*self.config = "),
+        (lambda: OnlyX(3), r"OnlyX cannot be evaluated.*states 0..3 .*state 3 is the mask of Absorbing"),
+        (lambda: nn.Sequential(nn.Embedding(4, 3)), r"returns logits of shape \(2, 3, 3\): .*\(batch, 3, 4\)"),
+    ],
+)
+def test_what_cannot_be_saved_is_refused_before_training(given, told: str, tmp_path: Path) -> None:
+    with pytest.raises((TypeError, ValueError), match=told):
+        tl.fit(ROWS, network=given(), minutes=60.0, out=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_network_without_the_mask_is_refused_however_many_states_there_are(tmp_path: Path) -> None:
+    rows = torch.arange(20).repeat(4)[:, None]  # two rows of one site show two of the 21 states
+    with pytest.raises(ValueError, match=r"cannot be evaluated.*state 20 is the mask of Absorbing"):
+        tl.fit(rows, network=nn.Sequential(nn.Embedding(20, 21)), steps=1, out=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_process_with_states_that_a_table_has_not_is_refused(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"a": ["x", "y", "z"] * 20, "b": ["u", "v", "w"] * 20})
+    with pytest.raises(ValueError, match=r"leads into 5 states, and the data has values for 3"):
+        tl.fit(frame, process=Cycle(5, tl.noise.Constant(8.0)), steps=1, out=tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+    model = tl.fit(frame, process=Cycle(3, tl.noise.Constant(8.0)), steps=1, progress=False)
+    assert set(model.sample(9, steps=2, seed=0)["a"]) <= {"x", "y", "z"}
+
+
+def test_a_config_of_the_class_is_used() -> None:
+    class Configured(Forgetful):
+        @property
+        def config(self) -> dict[str, int]:
+            return {"states": self.states, "depth": 1}
+
+    model = tl.fit(ROWS, network=Configured(4), steps=1, progress=False)
+    assert describe(model.denoiser, "denoiser")["network"] == {"class": "Configured", "states": 4, "depth": 1}
+
+
+def test_weights_that_do_not_fit_a_class_of_your_own_are_refused(tmp_path: Path) -> None:
+    from tauleap.pretrained.storage import with_checksum
+
+    folder = tl.Model(tl.noise.Uniform(4, tl.noise.Constant(1.0)), tl.denoise.NetworkDenoiser(OnlyX(4))).save(
+        tmp_path / "model"
+    )
+    config = json.loads((folder / "config.json").read_text())
+    config["denoiser"]["network"]["width"] = 9
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+    with pytest.raises(ValueError, match="weights do not fit its configuration"):
+        tl.load(folder, classes=[OnlyX])
+    config["denoiser"]["network"]["more"] = 1
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+    with pytest.raises(ValueError, match="configuration of OnlyX does not fit its constructor"):
+        tl.load(folder, classes=[OnlyX])
+    config["process"] = {"class": "torch.nn.Linear", "in_features": 10**6, "out_features": 10**6}
+    (folder / "config.json").write_text(json.dumps(with_checksum(config | {"denoiser": {"class": "Cosine"}})))
+    with pytest.raises(ValueError, match=r"torch.nn.Linear', which is not allowed here"):
+        tl.load(folder)
+
+
+ARGUMENTS = {"Bilinear": (2, 3, 4), "Embedding": (5, 2), "Unflatten": (1, (2, 2)), "GroupNorm": (2, 4)}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_of_torch_come_back(name: str) -> None:
+    kind = name.rpartition(".")[2]
+    default = (4, 4, 3) if kind.startswith("Conv") else (4, 4) if kind == "Linear" else (4,) if "Norm" in kind else ()
+    layer = LAYERS[name](*ARGUMENTS.get(kind, default), **({"bias": False} if kind in ("Linear", "Conv1d") else {}))
+    described = json.loads(json.dumps(describe(nn.Sequential(layer), "x")))
+    rebuilt = build(described, {}, IN_DENOISER)
+    assert repr(rebuilt) == repr(nn.Sequential(layer))
+    assert list(rebuilt.state_dict()) == list(nn.Sequential(layer).state_dict())
+    assert describe(rebuilt, "x") == describe(nn.Sequential(layer), "x")
