@@ -30,7 +30,7 @@ from tauleap.data import cifar, open_data
 from tauleap.data.form import Form
 from tauleap.data.midi import Note, write_midi
 
-_OPTIONS = ["--steps", "1", "--minutes", "0.03", "--accelerator", "cpu"]
+_OPTIONS = ["--steps", "1", "--minutes", "0.03", "--device", "cpu"]
 _RECORDS = 6
 """Pictures in each file of CIFAR-10: the real 10,000 would take a second per case."""
 

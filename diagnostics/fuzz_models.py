@@ -37,7 +37,7 @@ from tauleap.pretrained import Model
 from tauleap.pretrained.storage import with_checksum, write_report
 
 TABLE, PARTS = "table.csv", "parts"
-_OPTIONS = ["--seed", "0", "--accelerator", "cpu"]
+_OPTIONS = ["--seed", "0", "--device", "cpu"]
 
 
 def make_models(folder: Path) -> None:
@@ -48,9 +48,7 @@ def make_models(folder: Path) -> None:
     rows = "".join(f"{a},{b},{'xyz'[(a + b) % 3]}\n" for a in range(4) for b in range(5))
     (folder / TABLE).write_text("a,b,c\n" + rows)
     with contextlib.redirect_stdout(io.StringIO()):
-        model = tl.fit(
-            tl.data.open_data(folder / TABLE), steps=3, out=folder / "run", accelerator="cpu", progress=False
-        )
+        model = tl.fit(tl.data.open_data(folder / TABLE), steps=3, out=folder / "run", device="cpu", progress=False)
     assert model.form is not None
     write_samples(folder / "run", model.form, model.sample(4, steps=2, seed=0, states=True))
     # The first of two shards leaves a folder with a request and half of its parts.

@@ -111,7 +111,7 @@ def train_recipe(steps: int) -> int:
         samples=2,
     )
     recipe = Recipe("tiny", lambda: (data, data), model, CompleteElbo(), settings, picture=_picture)
-    train(recipe, Run(out="run", accelerator="cpu", tensorboard=False, keep=2))
+    train(recipe, Run(out="run", device="cpu", tensorboard=False, keep=2))
     return 0
 
 
@@ -126,7 +126,7 @@ def cases(folder: Path) -> list[Case]:
     network = ResidualMLP(256, (1, 2, 2), width=8, hidden=8, depth=1)
     pictures = Model(Uniform(256, Constant(0.01)), NetworkDenoiser(network), shape=(1, 2, 2), form=ImageForm(1, 2, 2))
     pictures.save(first / "pictures-model")
-    fit = ("train", "data.csv", "--out", "run", "--accelerator", "cpu", "--steps")
+    fit = ("train", "data.csv", "--out", "run", "--device", "cpu", "--steps")
     sample = ("sample", "model", "-n", 25, "--batch-size", 10, "--steps", 2, "--out", "s")
     sample_pictures = ("sample", "pictures-model", "-n", 5, "--batch-size", 2, "--steps", 2, "--out", "s")
     complete = ("complete", "model", "data.csv", "--variants", 2, "--steps", 2, "--out", "c")

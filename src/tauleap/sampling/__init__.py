@@ -1,6 +1,7 @@
 """Rates -> samples: one loop, ``sample``, and one file per sampler (Sections 4.3 and 4.4, Appendices F and H)."""
 
 from tauleap.sampling.ancestral import Ancestral
+from tauleap.sampling.choose import SamplingPlan, choose_sampling
 from tauleap.sampling.corrector import WithCorrector, hold
 from tauleap.sampling.extrapolated import Extrapolated
 from tauleap.sampling.first_hitting import FirstHitting
@@ -22,12 +23,14 @@ __all__ = [
     "NextReaction",
     "Sampler",
     "Samples",
+    "SamplingPlan",
     "StepInfo",
     "TauLeaping",
     "Trace",
     "Trapezoidal",
     "Uniformization",
     "WithCorrector",
+    "choose_sampling",
     "geometric_grid",
     "hold",
     "noise_grid",

@@ -5,12 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
 from tauleap.reverse.undefined import reporting_undefined
 from tauleap.sampling.sampler import (
     Sampler,
@@ -131,6 +132,20 @@ def hold(
     if condition is not None:
         check_condition(condition, len(x))
     _check.randomness(generator)
+    if lacks_float64(x.device):
+        out, info = hold(
+            on_cpu(reverse),
+            moved(x, _device.CPU),
+            time,
+            steps=steps,
+            step=step,
+            exact=exact,
+            multiple_jumps=how,
+            observed=moved(observed, _device.CPU),
+            condition=moved(condition, _device.CPU),
+            generator=generator,
+        )
+        return moved(out, x.device), info
     with torch.no_grad(), reporting_undefined():
         if exact:
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)

@@ -14,6 +14,10 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.sampler import Sampler, StepInfo, some
 
+_SMALLEST = 2.0**-54
+"""Below every uniform draw but 0, which are multiples of 2**-53."""
+_EARLIEST = 1e-9
+
 
 class FirstHitting(Sampler):
     """Exact for absorbing noise (Zheng et al. 2024).
@@ -51,15 +55,18 @@ class FirstHitting(Sampler):
         while True:
             masked = (free[going] & (out[going] == mask)).flatten(1)
             number = masked.sum(1).to(torch.float64)
-            # For m = 0 the exponent is infinite, and the next time comes out as never.
-            moved[going] *= _draw.uniforms(number.shape, x.device, generator) ** (1 / number)
-            kept = (moved[going] > end) & (number > 0)
+            # For m = 0 the exponent is infinite, and the next time comes out as never. A draw of 0 would leave a site
+            # masked for ever.
+            drawn = _draw.uniforms(number.shape, x.device, generator).clamp(min=_SMALLEST)
+            moved[going] *= drawn ** (1 / number)
+            kept = ((moved[going] > end) & (number > 0)).nonzero().squeeze(-1)
             going, masked = going[kept], masked[kept]
             if not len(going):
                 break
             here = out[going]
             given, asked = some(observed, condition, going)
-            times = schedule.inverse_total(-torch.log1p(-moved[going])).clamp(s, t)
+            # The posterior of masked sites does not depend on the time, and at time 0 there is none.
+            times = schedule.inverse_total(-torch.log1p(-moved[going])).clamp(max(s, min(_EARLIEST, t)), t)
             posterior = reverse.posterior(here, times, observed=given, condition=asked)
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Real
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.on_cpu import device_of, lacks_float64, moved, on_cpu
 from tauleap.reverse.undefined import reporting_undefined
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.grid import check_grid
@@ -61,6 +62,15 @@ class Samples:
     x0: States
     trace: Trace | None
     info: Info
+
+    def to(self, device: torch.device) -> Samples:
+        """Return the samples and their trace on ``device``.
+
+        Args:
+            device: where to.
+        """
+        trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.guess.to(device))
+        return Samples(self.x0.to(device), trace, self.info)
 
     @staticmethod
     def join(parts: Sequence[Samples]) -> Samples:
@@ -126,12 +136,29 @@ def sample(
     """
     times = _check_request(reverse, sampler, grid, final)
     number, *site_shape = _check_shape(shape)
-    device = _device(reverse)
+    device = device_of(reverse)
+    if lacks_float64(device):
+        named: dict[str, Any] = {
+            "grid": grid,
+            "start": start,
+            "trace": trace,
+            "final": final,
+            "observed": observed,
+            "condition": condition,
+            "batch_size": batch_size,
+            "generator": generator,
+            "progress": progress,
+            "blocks": blocks,
+        }
+        there = {name: moved(value, _device.CPU) for name, value in named.items()}
+        return sample(on_cpu(reverse), sampler, shape, **there).to(device)
     full = torch.Size((number, *site_shape))
     if start is not None:
         start = _check_start(start, full, reverse.process.num_states)
     if observed is not None:
-        check_observed(observed).check(torch.empty(full, dtype=torch.int64, device="meta"), reverse.process.num_states)
+        check_observed(observed).check(
+            torch.empty(full, dtype=torch.int64, device=_device.META), reverse.process.num_states
+        )
     if condition is not None:
         check_condition(condition, number)
     _check.randomness(generator)
@@ -139,7 +166,7 @@ def sample(
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))
     chosen = range(count) if blocks is None else _check_blocks(blocks, count)
-    base = int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else "cpu"))
+    base = int(torch.randint(2**63 - 1, (), generator=generator, device=generator.device if generator else _device.CPU))
 
     parts = []
     steps = len(chosen) * (len(times) - 1)
@@ -153,7 +180,7 @@ def sample(
                 kept,
                 final,
                 None if observed is None else _part_of(observed, part, device),
-                None if condition is None else condition[part],
+                None if condition is None else condition[part].to(device),
                 _block_generator(base, block, device if generator is None else generator.device),
             )
             x = None if start is None else start[part].to(device)
@@ -177,7 +204,7 @@ class _Run:
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
         began = time.perf_counter()
         if x is None:
-            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(_device(self.reverse))
+            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(device_of(self.reverse))
         if self.observed is not None:
             x = self.observed.fill(x)
         kept: list[tuple[float, Tensor, Tensor]] = []
@@ -204,9 +231,7 @@ class _Run:
         if kept:
             times, states, guesses = zip(*kept, strict=True)
             trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(guesses))
-        columns = {
-            name.name: torch.stack([getattr(info, name.name).cpu() for info in infos]) for name in fields(StepInfo)
-        }
+        columns = _columns(infos)
         evaluations = float(columns.pop("evaluations").sum()) + passes
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
@@ -221,6 +246,15 @@ class _Run:
 
     def _posterior(self, x: States, t: float) -> Posterior:
         return self.reverse.posterior(x, t, observed=self.observed, condition=self.condition)
+
+
+def _columns(infos: Sequence[StepInfo]) -> dict[str, Tensor]:
+    """Return each number of the steps as one tensor on the CPU, by one copy from the device."""
+    names = [field.name for field in fields(StepInfo)]
+    rows = [[getattr(info, name) for name in names] for info in infos]
+    device = next((value.device for value in rows[0] if not _device.is_host(value.device)), _device.CPU)
+    table = torch.stack([torch.stack([_device.moved_to(value, device) for value in row]) for row in rows])
+    return dict(zip(names, table.cpu().unbind(1), strict=True))
 
 
 def _check_request(reverse: object, sampler: object, grid: object, final: object) -> list[float]:
@@ -280,16 +314,9 @@ def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:
     return Observed(observed.mask[part].to(device), observed.values[part].to(device))
 
 
-def _device(reverse: ReverseProcess) -> torch.device:
-    for tensor in (*reverse.parameters(), *reverse.buffers()):
-        return tensor.device
-    return torch.device("cpu")
-
-
 def _block_generator(base: int, block: int, device: torch.device) -> torch.Generator:
     """A generator whose seed mixes the two numbers well (splitmix64), so that neighbouring blocks share nothing."""
     mixed = (base + (block + 1) * 0x9E3779B97F4A7C15) % 2**64
     mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
-    where = torch.device("cpu") if device.type == "mps" else device
-    return torch.Generator(where).manual_seed((mixed ^ (mixed >> 31)) % 2**63)
+    return _device.new_generator(device, (mixed ^ (mixed >> 31)) % 2**63)

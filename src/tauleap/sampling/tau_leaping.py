@@ -82,13 +82,16 @@ def leap(
     departures = reverse.departures(x, t, observed=observed, posterior=posterior, corrector=corrector)
     mean = tau * exit_rates(departures)
     flat, clamped = x.reshape(-1), None
-    if how == "add" and float(mean.mean()) > _MANY:
-        rates_of = reverse.corrector_rates if corrector else reverse.rates
-        moved, jumps = _for_every_state(flat, tau, rates_of(x, t, observed=observed, posterior=posterior), generator)
-    else:
-        jumps = poisson(mean, generator).reshape(-1)
-        moved = _one_by_one(flat, departures, jumps, generator) if how == "add" else flat
+    jumps, moved = poisson(mean, generator).reshape(-1), flat
     if how == "add":
+        # One look at the device for both. The choice must not depend on the counts, which are drawn anew for many.
+        expected, total = torch.stack([mean.mean().to(torch.float64), jumps.sum().to(torch.float64)]).tolist()
+        if expected > _MANY:
+            rates_of = reverse.corrector_rates if corrector else reverse.rates
+            rates = rates_of(x, t, observed=observed, posterior=posterior)
+            moved, jumps = _for_every_state(flat, tau, rates, generator)
+        else:
+            moved = _one_by_one(flat, departures, jumps, int(total), generator)
         out = moved.clamp(0, reverse.process.num_states - 1)
         clamped = moved != out
     else:
@@ -100,10 +103,11 @@ def leap(
     return out, info
 
 
-def _one_by_one(x: Tensor, departures: Departures, jumps: Tensor, generator: torch.Generator | None) -> Tensor:
-    """x + sum_v P_v (v - x), a draw for each of the jumps."""
-    moving = jumps.nonzero().squeeze(-1)
-    moving = moving.repeat_interleave(jumps.index_select(0, moving))
+def _one_by_one(
+    x: Tensor, departures: Departures, jumps: Tensor, total: int, generator: torch.Generator | None
+) -> Tensor:
+    """x + sum_v P_v (v - x), a draw for each of the ``total`` jumps."""
+    moving = torch.arange(len(x), device=x.device).repeat_interleave(jumps, output_size=total)
     to = departures.draw(moving, generator)
     return x.clone().index_add_(0, moving, to - x.index_select(0, moving))
 

@@ -1,0 +1,102 @@
+"""The samplers by their names on the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tauleap.sampling import Sampler
+
+SamplerName = Literal[
+    "ancestral",
+    "tau-leaping",
+    "trapezoidal",
+    "extrapolated",
+    "first-jump",
+    "first-hitting",
+    "next-reaction",
+    "uniformization",
+]
+_OPTIONS: dict[str, tuple[str, type]] = {
+    "ancestral": ("look_ahead", float),
+    "tau-leaping": ("multiple_jumps", str),
+    "trapezoidal": ("theta", float),
+    "next-reaction": ("step", float),
+}
+"""The parameter of each sampler that has one, by its name in Python, and its type."""
+
+
+def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None:
+    """Return a sampler; None where none is named, and the model's own selection is used.
+
+    >>> make_sampler("ancestral", "look_ahead=0.5")
+    Ancestral(look_ahead=0.5)
+
+    Args:
+        name: The value of ``--sampler``.
+        option: The value of ``--sampler-option``, such as "look_ahead=0.5".
+
+    Raises:
+        ValueError: The sampler does not have this option, or not this value.
+    """
+    check_option(name, option)
+    if name is None:
+        return None
+    from tauleap import sampling
+
+    kinds = {
+        "ancestral": sampling.Ancestral,
+        "tau-leaping": sampling.TauLeaping,
+        "trapezoidal": sampling.Trapezoidal,
+        "extrapolated": sampling.Extrapolated,
+        "first-jump": sampling.FirstJump,
+        "first-hitting": sampling.FirstHitting,
+        "next-reaction": sampling.NextReaction,
+        "uniformization": sampling.Uniformization,
+    }
+    if option is None:
+        return kinds[name]()
+    parameter, kind = _OPTIONS[name]
+    return kinds[name](**{parameter: kind(option.partition("=")[2])})
+
+
+def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:
+    """Return the name of a sampler and its option; :func:`make_sampler` makes the same sampler from them.
+
+    Args:
+        sampler: A sampler that the model selected.
+
+    Raises:
+        TypeError: It is one that the model does not select.
+    """
+    from tauleap import sampling
+
+    if isinstance(sampler, sampling.FirstHitting):
+        return "first-hitting", None
+    if isinstance(sampler, sampling.Ancestral):
+        return "ancestral", None if sampler.look_ahead == 0 else f"look_ahead={sampler.look_ahead!r}"
+    raise TypeError(f"{sampler!r} has no name on the command line")
+
+
+def check_option(name: SamplerName | None, option: str | None) -> None:
+    """Raise a ValueError unless ``option`` is one of the sampler; torch is not needed.
+
+    Args:
+        name: The value of ``--sampler``.
+        option: The value of ``--sampler-option``.
+    """
+    if option is None:
+        return
+    if name is None:
+        raise ValueError("--sampler-option needs --sampler, the sampler that has it")
+    if name not in _OPTIONS:
+        have = ", ".join(f"{other} ({parameter})" for other, (parameter, _) in _OPTIONS.items())
+        raise ValueError(f"--sampler {name} has no option, got {option!r}; samplers with one: {have}")
+    parameter, kind = _OPTIONS[name]
+    given, equals, value = option.partition("=")
+    if given != parameter or not equals:
+        raise ValueError(f"--sampler-option must be {parameter}=VALUE for --sampler {name}, got {option!r}")
+    try:
+        kind(value)
+    except ValueError as error:
+        raise ValueError(f"--sampler-option {parameter} must be a number, got {value!r}") from error
