@@ -10,13 +10,13 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap.choose import choose, column_marginals
+from tauleap.choose import column_marginals
 from tauleap.data import Dataset, Opened, open_data
 from tauleap.data.midi import Note, write_midi
 from tauleap.data.music import MusicForm
 from tauleap.data.songs import songs_of
 from tauleap.evaluate import bits_per_dim
-from tauleap.fitting import _split
+from tauleap.fitting.split import split_rows
 from tauleap.testing.cases import draws
 from tauleap.testing.laws import random_law
 
@@ -123,7 +123,13 @@ def test_processes_networks_and_objectives_of_the_users_own() -> None:
         progress=False,
     )
     assert isinstance(model.process, tl.noise.RankOne)
-    assert model.about["choice"] == ["noise: RankOne, as given", "network: ResidualMLP, as given"]
+    assert model.about["choice"] == [
+        "noise: RankOne, as given",
+        "network: ResidualMLP, as given",
+        "objective: PaperElbo(passes=1) + 0.001 * CrossEntropy(), as given",
+        "training: batches of 18 rows, learning rate 0.001, precision 32-true",
+    ]
+    assert model.about["given"]["network"] == "ResidualMLP"
 
 
 def test_labels_that_no_network_takes_are_left_out_and_said_so() -> None:
@@ -152,7 +158,7 @@ def test_pictures_are_learnt_and_completed_in_any_pattern() -> None:
 def test_minutes_are_used_whatever_the_first_estimate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Where the first steps seemed slow the run goes on, and the same call adds its minutes to those before."""
     x = torch.randint(3, (500, 6), generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("tauleap.training.budget._seconds_a_step", lambda recipe: 1.0)
+    monkeypatch.setattr("tauleap.training.budget._seconds_a_step", lambda *given: 1.0)
     first = tl.fit(x, minutes=0.1, out=tmp_path, progress=False)
     assert first.about["steps_trained"] > 4
     again = tl.fit(x, minutes=0.1, out=tmp_path, progress=False)
@@ -161,7 +167,7 @@ def test_minutes_are_used_whatever_the_first_estimate(monkeypatch: pytest.Monkey
 
 def test_measuring_ends_soon_after_a_signal(monkeypatch: pytest.MonkeyPatch) -> None:
     x = torch.randint(3, (4000, 6), generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("tauleap.fitting._LAST_SECONDS", 0.0)
+    monkeypatch.setattr("tauleap.fitting.measure._LAST_SECONDS", 0.0)
     step = tl.training.loop.Engine.step
 
     def stopping(self: object, n: int) -> object:
@@ -184,32 +190,6 @@ def test_marginals_count_what_is_known() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("data", "ordinal", "noise", "network"),
-    [
-        (Dataset(torch.zeros(50, 5, dtype=torch.int64), 7), False, "Absorbing", "ResidualMLP"),
-        (Dataset(torch.zeros(50, 64, dtype=torch.int64), 65), False, "Absorbing", "SequenceTransformer"),
-        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "ResidualMLP"),
-        (Dataset(torch.zeros(50, 1, 16, 16, dtype=torch.int64), 17), True, "Absorbing", "UNet"),
-        (Dataset(torch.zeros(50, 1, 16, 16, dtype=torch.int64), 17), False, "Absorbing", "SequenceTransformer"),
-        (Dataset(torch.zeros(50, 28, 28, dtype=torch.int64), 256), True, "Absorbing", "UNet"),
-        (Dataset(torch.zeros(50, 3, 32, 32, dtype=torch.int64), 256), True, "Absorbing", "UNet"),
-        (Dataset(torch.zeros(50, 32, 32, 3, dtype=torch.int64), 256), True, "Absorbing", "UNet"),
-        (Dataset(torch.zeros(50, 3, 19, 43, dtype=torch.int64), 16), True, "Absorbing", "UNet"),
-        (Dataset(torch.zeros(50, 5, 6, 7, dtype=torch.int64), 16), True, "Absorbing", "SequenceTransformer"),
-    ],
-)
-def test_the_choice_suits_the_data_and_runs(data: Dataset, ordinal: bool, noise: str, network: str) -> None:
-    choice = choose(data, ordinal=ordinal, minutes=0.5)
-    assert type(choice.process).__name__ == noise
-    assert [line.partition(":")[0] for line in choice.reasons] == ["noise", "network"]
-    denoiser = choice.denoiser()
-    assert type(denoiser.network).__name__ == network
-    reverse = tl.ReverseProcess(choice.process, denoiser)
-    loss = tl.objective.CompleteElbo()(reverse, data.rows(torch.arange(2)), generator=torch.Generator().manual_seed(0))
-    assert bool(torch.isfinite(loss.value).all())
-
-
 def test_songs_are_held_out_whole(tmp_path: Path) -> None:
     """No file, nor a passage in another key, is on both sides."""
     draw = np.random.default_rng(0)
@@ -227,7 +207,7 @@ def test_songs_are_held_out_whole(tmp_path: Path) -> None:
     assert opened.groups.tolist() == [{6: 1, 7: 6}.get(file, file) for file in files]
     songs = torch.tensor([{5: 0, 6: 1}.get(file, file) for file in files])
     for seed in range(5):
-        kept, held_out, report = _split(opened.dataset, 0.1, opened.form, seed, opened.groups)
+        kept, held_out, report = split_rows(opened.dataset, 0.1, opened.form, seed, opened.groups)
         sides = [{int(songs[(opened.dataset.x == row).all(1)]) for row in part.x} for part in (kept, held_out)]
         assert not sides[0] & sides[1]
         assert len(kept) + len(held_out) == 31
@@ -243,14 +223,14 @@ def test_scrambled_songs_are_held_out_whole() -> None:
     x = torch.cat([x, x + 3])
     data = Dataset(form.states(x), 129)
     for seed in range(5):
-        _, held_out, _ = _split(data, 0.2, form, seed)
+        _, held_out, _ = split_rows(data, 0.2, form, seed)
         assert sorted(songs_of(form.pitches(held_out.x)).bincount().tolist()) == [2] * 4
 
 
 def test_one_song_only_is_said() -> None:
     x = torch.randint(60, 72, (6, 64), generator=torch.Generator().manual_seed(0))
     opened = Opened(Dataset(x, 129), MusicForm(64), [], torch.zeros(6, dtype=torch.long))
-    kept, held_out, report = _split(opened.dataset, 2, opened.form, 0, opened.groups)
+    kept, held_out, report = split_rows(opened.dataset, 2, opened.form, 0, opened.groups)
     assert (len(kept), len(held_out)) == (4, 2)
     assert "songs that are trained with as well" in report[0]
 
@@ -258,7 +238,7 @@ def test_one_song_only_is_said() -> None:
 def test_a_model_of_one_site_that_has_learned_nothing_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     """Five steps are not enough even for the marginal of a single site."""
     rows = torch.randint(3, (800, 1), generator=torch.Generator().manual_seed(0))
-    about = tl.fit(rows, steps=5, validation=400, accelerator="cpu").about
+    about = tl.fit(rows, steps=5, validation=400, device="cpu").about
     gain = about["gain_over_independent"]
     assert gain["value"] < -2 * gain["stderr"]
     assert about["better_than_independent"] is False

@@ -21,7 +21,7 @@ np.save(ARRAY, np.arange(24).reshape(8, 3) % 4)
 FILES = {"a.csv": TABLE, "a.npy": ARRAY.getvalue(), "a.txt": b"to be or not to be " * 12}
 NAMES = (
     *("--steps", "--seed", "--minutes", "--length", "--coding", "--drop", "--array", "--ordinal", "--size"),
-    *("--accelerator", "--lr", "--keep", "--nonsense"),
+    *("--device", "--lr", "--keep", "--nonsense"),
 )
 VALUES = ("0", "1", "2", "-1", "0.001", "nan", "1e400", "x", "", "a", "bytes", "True", "cpu")
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import shlex
 import signal
@@ -10,6 +11,7 @@ import sysconfig
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -20,8 +22,9 @@ from hypothesis import strategies as st
 import tauleap as tl
 from tauleap import cli
 from tauleap._formats import check_supported
-from tauleap.cli import drawing
+from tauleap.cli import drawing, runs
 from tauleap.cli.pattern import observed_mask
+from tauleap.cli.samplers import SamplerName
 from tauleap.pretrained.storage import with_checksum
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
@@ -153,11 +156,130 @@ def test_samples_are_decided_by_the_seed(run_of: Runs, tmp_path: Path, capsys: p
     assert made["a"] == made["b"] != made["c"]
 
 
-@pytest.mark.parametrize("sampler", ["tau-leaping", "trapezoidal", "first-hitting"])
-def test_other_samplers(sampler: str, run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+SAMPLERS = {
+    "ancestral": "Ancestral(look_ahead=0.5)",
+    "tau-leaping": "TauLeaping('last')",
+    "trapezoidal": "Trapezoidal(theta=0.25)",
+    "extrapolated": "Extrapolated()",
+    "first-jump": "FirstJump()",
+    "first-hitting": "FirstHitting()",
+    "next-reaction": "NextReaction(step=0.1)",
+    "uniformization": "Uniformization()",
+}
+OPTIONS = {
+    "ancestral": "look_ahead=0.5",
+    "tau-leaping": "multiple_jumps=last",
+    "trapezoidal": "theta=0.25",
+    "next-reaction": "step=0.1",
+}
+
+
+@pytest.mark.parametrize("sampler", SAMPLERS)
+def test_every_sampler(sampler: str, run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert set(SAMPLERS) == set(get_args(SamplerName))
+    run, data = run_of("table")
+    option = ["--sampler-option", OPTIONS[sampler]] if sampler in OPTIONS else []
+    how = ["--steps", 3, "--sampler", sampler, *option, "--out"]
+    drawn = told(["sample", run, "-n", 5, *how, tmp_path / "s"], capsys)
+    assert len(rows(Path(drawn["files"][0]))) == 6
+    filled = told(["complete", run, data, *how, tmp_path / "c"], capsys)
+    assert drawn["sampling"]["sampler"] == filled["sampling"]["sampler"] == SAMPLERS[sampler]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        (["--sampler-option", "look_ahead=0.5"], "--sampler-option needs --sampler"),
+        (["--sampler", "first-jump", "--sampler-option", "a=1"], "--sampler first-jump has no option, got 'a=1'"),
+        (["--sampler", "ancestral", "--sampler-option", "theta=1"], "must be look_ahead=VALUE for --sampler ancestral"),
+        (["--sampler", "trapezoidal", "--sampler-option", "theta=x"], "theta must be a number, got 'x'"),
+        (["--sampler", "trapezoidal", "--sampler-option", "theta=2"], "theta must lie strictly between 0 and 1"),
+    ],
+)
+@pytest.mark.parametrize("command", ["sample", "complete"])
+def test_options_of_samplers_that_do_not_fit(
+    command: str, given: list[str], complaint: str, run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, data = run_of("table")
+    words = [command, str(run), *([str(data)] if command == "complete" else []), *given, "--out", str(tmp_path / "s")]
+    assert cli.main(words) == 2
+    assert complaint in capsys.readouterr().err
+    assert not (tmp_path / "s").exists()
+
+
+def test_the_selected_sampler_is_reported_and_recorded(
+    run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table of the tests has few columns and absorbing noise."""
+    run, data = run_of("table")
+    model = tl.load(run)
+    sites = math.prod(model.shape or ())
+    exact, leaps = ["sample", run, "-n", 5, "--out", tmp_path / "a"], ["--steps", 2, "--out", tmp_path / "b"]
+    found = told(exact, capsys)
+    assert found["sampling"] == model.sampling_plan().as_json()
+    assert (found["sampling"]["sampler"], found["sampling"]["evaluations"]) == ("FirstHitting()", sites)
+    request = json.loads((tmp_path / "a" / "request.json").read_text())["request"]
+    assert {name: request[name] for name in ("sampler", "steps", "grid", "end", "final")} == {
+        "sampler": "first-hitting", "steps": 100, "grid": "exact", "end": 0.0, "final": "none"
+    }  # fmt: skip
+    assert told(exact, capsys)["files"] == found["files"]
+    assert cli.main([str(word) for word in [*exact, "--sampler", "ancestral"]]) == 2
+    assert "(sampler, grid, end, final differ)" in capsys.readouterr().err
+    assert told(["sample", run, "-n", 5, *leaps], capsys)["sampling"]["sampler"] == "Ancestral()"
+    corrected = told(["sample", run, "-n", 5, "--correctors", 1, "--out", tmp_path / "d"], capsys)["sampling"]
+    assert corrected["sampler"] == "WithCorrector(Ancestral(), steps=1, scale=1, start=1)"
+    assert told(["complete", run, data, "--out", tmp_path / "c"], capsys)["sampling"]["sampler"] == "FirstHitting()"
+
+
+def test_correctors_of_an_exact_sampler_are_reported_with_the_steps_that_they_need(
+    run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run, _ = run_of("table")
-    arguments = ["sample", run, "-n", 5, "--steps", 3, "--sampler", sampler, "--out", tmp_path / "s"]
-    assert len(rows(Path(told(arguments, capsys)["files"][0]))) == 6
+    command = ["sample", run, "-n", 5, "--steps", 2, "--sampler", "first-hitting", "--batch-size", 5]
+    found = told([*command, "--correctors", 1, "--out", tmp_path / "s"], capsys)
+    sampler = tl.sampling.WithCorrector(tl.sampling.FirstHitting(), 1)
+    plan = tl.load(run).sampling_plan(steps=2, sampler=sampler)
+    assert found["sampling"] == plan.as_json()
+    assert (found["sampling"]["steps"], found["sampling"]["end"], found["sampling"]["final"]) == (2, 1e-3, "sample")
+    request = json.loads((tmp_path / "s" / "request.json").read_text())["request"]
+    assert (request["sampler"], request["grid"], request["end"]) == ("first-hitting", plan.grid_name, 1e-3)
+
+
+@pytest.mark.parametrize("steps", [None, 20, 2])
+@pytest.mark.parametrize("name", ["toy", "table"])
+def test_steps_end_and_final_step_are_those_of_python(
+    name: str, steps: int | None, run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The table has absorbing noise, and more columns than 2; the toy has Gaussian noise."""
+    run = Path("toy") if name == "toy" else run_of("table")[0]
+    given = [] if steps is None else ["--steps", steps]
+    options = {} if steps is None else {"steps": steps}
+    model, form = runs.open_run(run, "cpu")
+    found = told(["sample", run, "-n", 7, *given, "--batch-size", 7, "--out", tmp_path / "s"], capsys)
+    assert found["sampling"] == model.sampling_plan(**options).as_json()
+    x = model.sample(7, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    assert form.read(Path(found["files"][0])).x.tolist() == x.tolist()
+    sites = math.prod(model.shape or ())
+    filled = told(["complete", run, found["files"][0], "--observed", "0:1", *given, "--out", tmp_path / "c"], capsys)
+    assert filled["sampling"] == model.sampling_plan(**options, sites=sites - 1).as_json()
+    mask = torch.arange(sites) < 1
+    y = model.complete(x, mask, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    assert form.read(Path(filled["files"][0])).x.tolist() == y.tolist()
+
+
+def test_a_folder_without_the_grid_in_its_request_is_continued(
+    run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Requests of earlier versions were of uniform grids to 0.001."""
+    run, _ = run_of("table")
+    command = ["sample", run, "-n", 5, "--sampler", "ancestral", "--steps", 20, "--out", tmp_path / "s"]
+    files = told(command, capsys)["files"]
+    path = tmp_path / "s" / "request.json"
+    found = json.loads(path.read_text())
+    for name in ("sampler_option", "grid", "end", "final"):
+        del found["request"][name]
+    path.write_text(json.dumps(found))
+    assert told(command, capsys)["files"] == files
 
 
 def test_sampling_goes_on_where_it_was_stopped(
@@ -311,14 +433,21 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["train", tmp_path / "none"], "does not exist, and is none of the recipes toy, toy-paper, digits"),
         (["train", "tau"], "tau does not exist"),
         (["train", data, "--out", out, "--length", 3], "length has no meaning"),
-        (["train", data, "--out", out, "--lr", 0.1], "--lr is for a recipe"),
-        (["train", data, "--out", out, "--devices", 2], "--devices is for a recipe"),
+        (["train", data, "--out", out, "--lr", 0], "lr must be"),
+        (["train", data, "--out", out, "--data", data], "--data is for a recipe, not for data of your own"),
+        (["train", data, "--out", out, "--process", "gaussian"], "gaussian noise is for ordered values"),
+        (["train", data, "--out", out, "--network", "unet"], "unet is for pictures"),
+        (["train", data, "--out", out, "--batch-size", 3, "--accumulate", 2], "batch_size must be a multiple of 2"),
+        (["train", data, "--out", out, "--precision", "7"], "precision must be 32-true, bf16-mixed"),
+        (["train", data, "--out", out, "--strategy", "ddpp"], "strategy must be"),
+        (["train", data, "--out", out, "--keep", 0], "keep must be"),
+        (["train", data, "--out", out, "--checkpoint-every", 0], "checkpoint_every must be"),
         (["train", data, "--out", out, "--minutes", 0], "minutes must be"),
         (["train", data, "--out", out, "--minutes", "nan"], "minutes must be"),
         (["train", data, "--out", out, "--steps", 0], "--steps must be >= 1"),
         (["train", data, "--out", out, "--seed", -1], "--seed must be"),
         (["train", data, "--out", out, "--drop", "q"], "has no column 'q'"),
-        (["train", data, "--out", out, "--accelerator", "tpu9"], "tpu9"),
+        (["train", data, "--out", out, "--device", "tpu9"], "tpu9"),
         (["sample", tmp_path / "none"], "is not a folder of a run"),
         (["sample", tmp_path, "--out", out], "holds no model"),
         (["sample", run, "--out", out, "-n", 0], "--n must be >= 1"),

@@ -73,6 +73,8 @@ def test_shards_give_the_samples_of_one_process(
         # Once more, there is nothing to do.
         assert ran([*ASK, "--shard", f"{index}/3", "--out", out], capsys) == facts
     facts = ran([*ASK, "--shard", f"{order[-1]}/3", "--out", out], capsys)
+    sampling = facts.pop("sampling")
+    assert (sampling["sampler"], sampling["steps"]) == ("Ancestral()", 2)
     assert facts == {"run": "toy", "n": 45, "files": [str(out / "samples.npy")], "missing_parts": 0}
     assert held(out) == whole
     late = ran([*ASK, "--shard", f"{order[0]}/3", "--out", out], capsys)
@@ -179,8 +181,8 @@ def test_many_finish_at_once(
 ) -> None:
     """All stand before the door to the files when it opens: one writes them, and the others find them there."""
     out, shards = tmp_path / "s", 4
-    model, form = runs.open_run(Path("toy"))
-    request = drawing.Request(runs.fingerprint(model), 45, 2, "ancestral", 1.0, 0, 10)
+    model, form = runs.open_run(Path("toy"), "cpu")
+    request = drawing.Request(runs.fingerprint(model), 45, 2, "ancestral", 1.0, 0, 10, grid="geometric")
     barrier, original = threading.Barrier(shards), drawing.alone
 
     def door(folder: Path) -> object:
@@ -248,12 +250,12 @@ def test_shards_cover_every_part_once(count: int) -> None:
 
 
 def test_the_batch_is_what_fits_into_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, _ = runs.open_run(Path("toy"))  # 2 sites of 32 states: 4096 bytes a row
+    model, _ = runs.open_run(Path("toy"), "cpu")  # 2 sites of 32 states: 4096 bytes a row
     assert runs.rows_at_once(model, None, memory=40 * 4096 / 2**30) == 40
     assert runs.rows_at_once(model, None, memory=1e-9) == 1
     assert runs.rows_at_once(model, None) == 1024
     assert runs.rows_at_once(model, 7, memory=1e-9) == 7
-    music, _ = runs.open_run(Path("music-small"))
+    music, _ = runs.open_run(Path("music-small"), "cpu")
     entries = music.num_states * int(np.prod(music.shape))  # pyright: ignore[reportArgumentType]
     assert runs.rows_at_once(music, None) == 2**24 // entries
     assert runs.rows_at_once(music, None, memory=0.5) == 2**23 // entries
@@ -336,7 +338,7 @@ def test_killed_while_it_writes_pictures(
 
 
 def test_melodies_are_written_with_their_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, form = runs.open_run(Path("music-small"))
+    model, form = runs.open_run(Path("music-small"), "cpu")
     request = drawing.Request(runs.fingerprint(model), 3, 1, "ancestral", 1.0, 0, 2)
     drawing.draw_to(tmp_path / "s", model, form, request, shard=Shard(1, 2), progress=False)
     there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "s").glob("samples*")}
@@ -432,7 +434,7 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
         guided,
         tl.sampling.Ancestral(),
         (4, 1, 4, 4),
-        grid=tl.sampling.uniform_grid(3, end=1e-3),
+        grid=torch.tensor(model.sampling_plan(steps=3).grid, dtype=torch.float64),
         final="sample",
         condition=labels[:4],
         generator=torch.Generator().manual_seed(runs.part_seed(0, 0)),

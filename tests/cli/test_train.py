@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap import cli, recipes, training
+from tauleap import _device, cli, recipes, training
 from tauleap.cli.train import RECIPES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
@@ -73,15 +73,16 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return training.Result(7, tmp_path, "finished", True)
 
     monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr(_device, "cpu_cores", lambda: 2)
     flags = "--steps 9 --batch-size 4 --lr 0.5 --seed 3 --checkpoint-every 2 --precision bf16-mixed --minutes 1.5"
-    more = "--devices 2 --nodes 3 --strategy ddp --accelerator cpu --accumulate 2 --compile --keep 7"
+    more = "--devices 2 --nodes 3 --strategy ddp --device cpu --accumulate 2 --compile --keep 7"
     assert cli.main(["train", "digits", *flags.split(), *more.split()]) == 0
     ((recipe, run),) = seen
     made = recipe.settings
     assert (made.steps, made.batch_size, made.lr, made.seed) == (9, 4, 0.5, 3)
     assert (made.checkpoint_every, made.precision) == (2, "bf16-mixed")
     assert made.warmup == recipes.digits().settings.warmup
-    assert (run.minutes, run.devices, run.nodes, run.strategy, run.accelerator) == (1.5, 2, 3, "ddp", "cpu")
+    assert (run.minutes, run.devices, run.nodes, run.strategy, run.device) == (1.5, 2, 3, "ddp", "cpu")
     assert (run.accumulate, run.compile, run.keep, run.out) == (2, True, 7, Path("runs/digits"))
 
 
@@ -139,14 +140,23 @@ def test_a_run_that_goes_on_keeps_the_rate_it_was_begun_with(tmp_path: Path, mon
         (["--accumulate", "5"], "multiple of 5"),
         (["--length", "3"], "--length is for data of your own, not for a recipe"),
         (["--drop", "a"], "--drop is for data of your own"),
-        (["--precision", "7"], "Precision '7' is invalid"),
-        (["--strategy", "ddpp"], "invalid strategy name"),
-        (["--accelerator", ABSENT], "accelerator is not available"),
+        (["--network", "unet"], "--network is for data of your own"),
+        (["--width", "3"], "--width is for data of your own"),
+        (["--precision", "7"], "precision must be 32-true, bf16-mixed, 16-mixed or 64-true, got '7'"),
+        (["--strategy", "ddpp"], "strategy must be auto, ddp or fsdp, got 'ddpp'"),
+        (["--strategy", "fsdp", "--precision", "64-true"], "strategy fsdp supports precision 32-true and bf16-mixed"),
+        (["--device", "cpu", "--precision", "16-mixed"], "precision 16-mixed needs an accelerator: write bf16-mixed"),
+        (["--device", "cpu", "--devices", "1000"], "the number of CPU cores, got 1000"),
+        (["--device", "gpu"], "device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got 'gpu'"),
+        (["--device", ABSENT], "is not available on this machine"),
     ],
 )
 def test_wrong_values(arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "toy", "--out", str(tmp_path / "run"), *arguments]) == 2
-    assert told in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert told in said
+    assert said.count("\n") == 1
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +216,7 @@ def test_a_loss_that_is_not_a_number(
 def test_two_processes_by_the_launcher_and_sigterm(tmp_path: Path) -> None:
     """The real command starts its second process, is told to stop, and says how to go on."""
     out = tmp_path / "a run"
-    command = [SCRIPT, "train", "digits", "--out", out, "--devices", "2", "--strategy", "ddp", "--accelerator", "cpu"]
+    command = [SCRIPT, "train", "digits", "--out", out, "--devices", "2", "--strategy", "ddp", "--device", "cpu"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     waited = time.monotonic() + 120

@@ -25,7 +25,7 @@ def go_on(recipe: Callable, out: Path, steps: int = 20) -> str:
     """Trains in ``out``; what it prints."""
     console = Console(file=io.StringIO(), width=1000)
     made = recipe(steps=steps, held_out=True, validate_every=5, log_every=5)
-    train(made, Run(out=out, accelerator="cpu", tensorboard=False, keep=2), console=console)
+    train(made, Run(out=out, device="cpu", tensorboard=False, keep=2), console=console)
     return console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -421,6 +421,6 @@ def test_a_run_that_is_refused_stays_as_it_was(recipe, half: Path) -> None:
     (half / "latest").symlink_to("step-00000005")
     before = contents(half)
     with pytest.raises(ValueError, match="another recipe"):
-        train(recipe(lr=0.5), Run(out=half, accelerator="cpu", tensorboard=False, keep=1))
+        train(recipe(lr=0.5), Run(out=half, device="cpu", tensorboard=False, keep=1))
     after = contents(half)
     assert after == before

@@ -79,7 +79,7 @@ def test_two_on_one_folder(nursery, recipe, tmp_path: Path) -> None:
     while not (tmp_path / "run" / "latest").exists():
         time.sleep(0.01)
     with pytest.raises(BlockingIOError, match=f"in use by process {pid} on"):
-        train(recipe(), Run(out=tmp_path / "run", accelerator="cpu"))
+        train(recipe(), Run(out=tmp_path / "run", device="cpu"))
     # The lock of a process that was killed is no lock.
     os.kill(pid, signal.SIGKILL)
     nursery.statuses()

@@ -24,7 +24,7 @@ def quiet() -> Console:
 
 
 def run(out: Path, **options) -> Run:
-    return Run(out=out, accelerator="cpu", tensorboard=False, **options)
+    return Run(out=out, device="cpu", tensorboard=False, **options)
 
 
 def weights(folder: Path) -> bytes:

@@ -112,7 +112,7 @@ def test_observed_values_of_prepare_reach_the_network(recipe, tmp_path: Path, ma
     objective = Recorded()
     made = dataclasses.replace(recipe(), prepare=prepare, masking=masking, objective=objective)
     engine = Engine(
-        Run(out=tmp_path, accelerator="cpu").launch("32-true"),
+        Run(out=tmp_path, device="cpu").launch("32-true"),
         made,
         made.model(),
         made.data()[0],

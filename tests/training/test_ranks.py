@@ -12,11 +12,13 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 import tauleap as tl
 
 SCRIPT = Path(__file__).with_name("lives.py")
 TWO = {"devices": 2, "strategy": "ddp"}
+CUT = {"devices": 2, "strategy": "fsdp"}
 
 
 def free_port() -> int:
@@ -26,20 +28,24 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("settings", "strategy"),
     [
-        {"objective": "complete"},
-        {"objective": "paper"},
-        {"objective": "complete", "masked": True},
-        {"objective": "complete", "by_time": True},  # pieces of two rows, three networks: one has none
+        ({"objective": "complete"}, TWO),
+        ({"objective": "paper"}, TWO),
+        ({"objective": "complete", "masked": True}, TWO),
+        ({"objective": "complete", "by_time": True}, TWO),  # pieces of two rows, three networks: one has none
+        ({"objective": "complete"}, CUT),
+        ({"objective": "complete", "by_time": True}, CUT),
     ],
 )
-def test_the_gradient_of_two_is_that_of_one(nursery, tmp_path: Path, settings: dict[str, Any]) -> None:
+def test_the_gradient_of_two_is_that_of_one(
+    nursery, tmp_path: Path, settings: dict[str, Any], strategy: dict[str, Any]
+) -> None:
     """Gradients to 1e-6, bits/dim and samples to the bit, whatever the number of ranks and pieces."""
     settings = settings | {"dropout": 0.0, "samples": 300, "validation_rows": 70}
     assert nursery.live(tmp_path / "one", measure=True, settings=settings) == [0]
     two = {"out": tmp_path / "two", "measure": True, "settings": settings, "ranks": 2, "port": free_port()}
-    assert nursery.live(**two, run=TWO | {"accumulate": 2}) == [0, 0], (tmp_path / "two.txt").read_text()
+    assert nursery.live(**two, run=strategy | {"accumulate": 2}) == [0, 0], (tmp_path / "two.txt").read_text()
     one, two = (torch.load(tmp_path / f"{name}.pt", weights_only=True) for name in ("one", "two"))
     assert len(one["gradients"]) == len(two["gradients"]) > 10
     ours, theirs = (torch.cat([gradient.flatten() for gradient in each["gradients"]]) for each in (two, one))
@@ -66,9 +72,10 @@ def test_the_processes_of_torchrun_are_found(nursery, tmp_path: Path) -> None:
     assert torch.equal(one["samples"], two["samples"])
 
 
-def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("strategy", "steps"), [(TWO, 80), (CUT, 30)], ids=["ddp", "fsdp"])
+def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path, strategy: dict[str, Any], steps: int) -> None:
     """A signal to one of them ends both, with one checkpoint, and they go on bit for bit."""
-    order = {"settings": {"steps": 80, "checkpoint_every": 50, "held_out": True}, "ranks": 2, "run": TWO}
+    order = {"settings": {"steps": steps, "checkpoint_every": 50, "held_out": True}, "ranks": 2, "run": strategy}
     assert nursery.live(tmp_path / "whole", **order, port=free_port()) == [0, 0]
     _, second = nursery.start(tmp_path / "stopped", **order, port=free_port())
     while not (tmp_path / "stopped" / "latest").exists():
@@ -78,7 +85,7 @@ def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path) -> None:
     assert nursery.statuses() == [3, 3]
     told = json.loads((tmp_path / "stopped.txt").read_text().splitlines()[-1])
     assert told["stopped"] == "SIGTERM"
-    assert told["step"] < 80
+    assert told["step"] < steps
     assert nursery.live(tmp_path / "stopped", **order, port=free_port()) == [0, 0]
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "stopped" / "latest" / name).read_bytes() == (
@@ -97,11 +104,22 @@ def test_what_the_first_rank_refuses_ends_the_other_too(nursery, tmp_path: Path)
     assert told.count("settings.lr: 0.01 -> 0.5") == 1
 
 
-def test_sharded_weights_are_kept_whole_and_cut_again(nursery, tmp_path: Path) -> None:
-    """What FSDP needs, on CPUs: weights, averages and moments of a network of which each rank holds a part."""
-    order = {"shard": True, "ranks": 2, "port": free_port()}
-    assert nursery.live(tmp_path / "run", **order) == [0, 0], (tmp_path / "run.txt").read_text()
-    found = torch.load(tmp_path / "run.pt", weights_only=True)
-    assert len(found["whole"]) > 10
-    for name, weight in found["whole"].items():
-        assert torch.equal(weight, found["broken"][name]), name
+def test_a_run_goes_on_with_another_strategy_and_number_of_ranks(nursery, tmp_path: Path) -> None:
+    """Begun by two ranks with a part of the weights each, continued by one process, then by two with copies."""
+    settings = {"dropout": 0.0, "clip": 0.5, "checkpoint_every": 50}
+    assert nursery.live(tmp_path / "one", settings=settings | {"steps": 12}) == [0]
+    changing = tmp_path / "changing"
+    two = {"ranks": 2, "port": free_port()}
+    assert nursery.live(changing, settings=settings | {"steps": 4}, run=CUT, **two) == [0, 0], log_of(changing)
+    assert nursery.live(changing, settings=settings | {"steps": 8}) == [0], log_of(changing)
+    two["port"] = free_port()
+    assert nursery.live(changing, settings=settings | {"steps": 12}, run=TWO, **two) == [0, 0], log_of(changing)
+    assert json.loads(log_of(changing).splitlines()[-1])["step"] == 12
+    ours, theirs = (load_file(folder / "latest" / "model.safetensors") for folder in (changing, tmp_path / "one"))
+    assert ours.keys() == theirs.keys()
+    for name, weight in theirs.items():
+        assert (ours[name] - weight).abs().max() <= 2e-5, name
+
+
+def log_of(out: Path) -> str:
+    return Path(f"{out}.txt").read_text()

@@ -21,7 +21,7 @@ from tauleap.training.engine import Engine
 
 
 def trained(recipe: Recipe, out: Path, **options) -> Path:
-    run = Run(out=out, accelerator="cpu", tensorboard=False, **options)
+    run = Run(out=out, device="cpu", tensorboard=False, **options)
     return train(recipe, run, console=Console(file=io.StringIO())).checkpoint
 
 
@@ -49,7 +49,7 @@ def test_a_learning_rate_cannot_fall_while_it_grows(recipe) -> None:
 def test_the_gradient_is_scaled_down_to_its_largest_norm(recipe, tmp_path: Path, precision: str) -> None:
     """By our own way for one device in full precision, and by Fabric's elsewhere."""
     made = recipe(dropout=0.0, precision=precision)
-    fabric = Run(out=tmp_path, accelerator="cpu").launch(precision)
+    fabric = Run(out=tmp_path, device="cpu").launch(precision)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         engine = Engine(fabric, made, made.model(), made.data()[0])

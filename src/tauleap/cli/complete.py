@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap import _owned
+from tauleap._defaults import SAMPLING_STEPS
 from tauleap._formats import check_supported
 from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import RunFolder, SamplerName, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.signals import importing
 
 
@@ -24,10 +26,12 @@ class Complete:
     """The sites that are known, such as 0:32,40 or names of columns; all others are filled in."""
     variants: int = 1
     """How many completions of each row."""
-    steps: int = 200
-    """Of the reverse chain: more is better and slower."""
-    sampler: SamplerName = "ancestral"
-    """How a step is made."""
+    steps: int = SAMPLING_STEPS
+    """The largest number of steps of the reverse chain: more is better and slower."""
+    sampler: SamplerName | None = None
+    """How a step is made; selected for the model and the steps by default, and printed."""
+    sampler_option: str | None = None
+    """Its parameter, as of `tauleap sample`."""
     temperature: float = 1.0
     """The logits are divided by it: below 1 completions are likelier and less various."""
     out: Path | None = None
@@ -36,6 +40,7 @@ class Complete:
     """The same seed gives the same completions."""
     batch_size: int | None = None
     """How many rows are worked on at a time; it is part of what a seed means."""
+    device: DeviceName = "auto"
     json: bool = False
     """Print one object for scripts instead of text."""
 
@@ -47,6 +52,7 @@ class Complete:
             at_least("--batch-size", self.batch_size, 1)
         seeded(self.seed)
         warm(self.temperature)
+        check_option(self.sampler, self.sampler_option)
         if len(self.file) > 1:
             raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
         file = self.file[0] if self.file else None
@@ -62,8 +68,9 @@ class Complete:
         with importing():
             from tauleap.cli.filling import fill_to
             from tauleap.cli.runs import open_run, rows_at_once
+            from tauleap.cli.samplers import make_sampler
 
-        model, form = open_run(self.run_folder)
+        model, form = open_run(self.run_folder, self.device)
         with explaining_full_disk(out):
             result = fill_to(
                 out,
@@ -73,7 +80,7 @@ class Complete:
                 observed=self.observed,
                 variants=self.variants,
                 steps=self.steps,
-                sampler=self.sampler,
+                sampler=make_sampler(self.sampler, self.sampler_option),
                 temperature=self.temperature,
                 seed=self.seed,
                 size=rows_at_once(model, self.batch_size),
@@ -89,6 +96,7 @@ class Complete:
             "variants": self.variants,
             "files": [str(path) for path in result.files],
             "read": result.told,
+            "sampling": result.plan.as_json(),
         }
         shown = form.show(result.first, 1 if form.kind == "images" else 3)
-        tell(self.json, facts, [*result.told, shown, f"{told}: {where}"])
+        tell(self.json, facts, [*result.told, shown, f"sampled by {result.plan}", f"{told}: {where}"])

@@ -28,13 +28,14 @@ from torch import Tensor
 
 from tauleap import _files, _owned, _read
 from tauleap.cli.labels import dealt
-from tauleap.cli.runs import MOST_CELLS, SamplerName, part_seed, sampler_of
+from tauleap.cli.runs import MOST_CELLS, part_seed
+from tauleap.cli.samplers import SamplerName, make_sampler, names_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
 from tauleap.data.array_file import parse_array, save_array, smallest
 from tauleap.data.form import RowFiles
 from tauleap.pretrained import Model
-from tauleap.sampling import Sampler, WithCorrector
+from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
 from tauleap.training.lock import locked
 
 REQUEST = "request.json"
@@ -66,6 +67,10 @@ class Request:
     format: Literal["npy"] | None = None  # the data's own
     labels: str | None = None
     guidance: float = 1.0
+    sampler_option: str | None = None
+    grid: str = "uniform"
+    end: float = 1e-3
+    final: str = "sample"
 
     @property
     def places(self) -> range:
@@ -74,10 +79,41 @@ class Request:
 
     def make_sampler(self) -> Sampler:
         """With its correctors, if there are any."""
-        plain = sampler_of(self.sampler)
-        if self.correctors == 0:
-            return plain
-        return WithCorrector(plain, self.correctors, scale=self.corrector_scale, start=self.corrector_start)
+        plain = cast(Sampler, make_sampler(self.sampler, self.sampler_option))
+        return _with_correctors(plain, self.correctors, self.corrector_scale, self.corrector_start)
+
+
+def plan_of(
+    model: Model,
+    steps: int,
+    name: SamplerName | None,
+    option: str | None,
+    correctors: int,
+    scale: float = 1.0,
+    start: float = 1.0,
+) -> tuple[SamplingPlan, SamplerName, str | None]:
+    """Return the plan of a request, and the name and the option of its sampler, as the request records them.
+
+    Args:
+        model: The model.
+        steps: The largest number of steps.
+        name: The sampler; None for the model's own selection.
+        option: The sampler's option.
+        correctors: Corrector steps after each step. They need steps, so first hitting is not selected with them.
+        scale: The length of a corrector step, in steps of the sampler.
+        start: The time below which correctors run.
+    """
+    sampler = make_sampler(name, option)
+    if correctors == 0:
+        plan = model.sampling_plan(steps=steps, sampler=sampler)
+        return (plan, *(names_of(plan.sampler) if name is None else (name, option)))
+    plain = Ancestral() if sampler is None else sampler
+    plan = model.sampling_plan(steps=steps, sampler=_with_correctors(plain, correctors, scale, start))
+    return (plan, *(names_of(plain) if name is None else (name, option)))
+
+
+def _with_correctors(sampler: Sampler, correctors: int, scale: float, start: float) -> Sampler:
+    return sampler if correctors == 0 else WithCorrector(sampler, correctors, scale=scale, start=start)
 
 
 @dataclass(frozen=True)

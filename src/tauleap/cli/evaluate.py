@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap._formats import check_supported
-from tauleap.cli.runs import RunFolder, at_least, check_exists, check_run, seeded, tell
+from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell
 from tauleap.cli.signals import importing
 
 
@@ -26,6 +26,7 @@ class Evaluate:
     """Look at the first rows only."""
     seed: int = 0
     """The same seed gives the same number."""
+    device: DeviceName = "auto"
     json: bool = False
     """Print one object for scripts instead of text."""
 
@@ -43,7 +44,7 @@ class Evaluate:
             from tauleap.cli.measuring import measure
             from tauleap.cli.runs import open_run
 
-        model, form = open_run(self.run_folder)
+        model, form = open_run(self.run_folder, self.device)
         result = measure(model, form, self.data, self.observed, self.samples, self.rows, self.seed, not self.json)
         stderr = result.bits.stderr if math.isfinite(result.bits.stderr) else None
         facts = {

@@ -14,23 +14,25 @@ from torch import Tensor
 from tauleap import _files
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.playing import begin_with_opening, draw_completions
-from tauleap.cli.runs import SamplerName, part_seed, rows_of, sampler_of
+from tauleap.cli.runs import part_seed, rows_of
 from tauleap.data import Form
 from tauleap.data.images import ImageForm
 from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.pretrained import Model
+from tauleap.sampling import Sampler, SamplingPlan
 
 
 @dataclass(frozen=True)
 class Filled:
-    """What was done: the files, how many rows and values, the first rows, and what to know of how they were read."""
+    """The files, the numbers of rows and values, the first rows, notes on reading, and how values were sampled."""
 
     files: list[Path]
     rows: int
     filled: int
     first: Tensor
     told: list[str]
+    plan: SamplingPlan
 
 
 def fill_to(
@@ -42,7 +44,7 @@ def fill_to(
     observed: str | None,
     variants: int,
     steps: int,
-    sampler: SamplerName,
+    sampler: Sampler | None,
     temperature: float,
     seed: int,
     size: int,
@@ -65,9 +67,12 @@ def fill_to(
         if isinstance(form, MusicForm):
             how = "say what is known, such as --observed 0:32 to keep the first two bars and play on from there"
         raise ValueError(f"{file} has nothing to fill in: {how}")
-    x = data.x.long().expand(variants, *data.x.shape).clone()
+    x = data.in_memory().long().expand(variants, *data.x.shape).clone()
     incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
     work = [(variant, begin) for variant in range(variants) for begin in range(0, len(incomplete), size)]
+    # One plan for the file, whatever the batches: that of the row with the most unknown sites.
+    sites = int((~known).reshape(len(data), -1).sum(1).max())
+    plan = model.sampling_plan(steps=steps, sampler=sampler, sites=sites)
     shown = Console(stderr=True, quiet=not progress or len(work) < 2 or not sys.stderr.isatty())
     for variant, begin in track(work, "completing", console=shown, transient=True):
         rows = incomplete[begin : begin + size]
@@ -75,7 +80,7 @@ def fill_to(
             rows_of(data, rows),
             known[rows],
             steps=steps,
-            sampler=sampler_of(sampler),
+            sampler=plan.sampler,
             temperature=temperature,
             seed=part_seed(seed, variant * len(incomplete) + begin),
             batch_size=len(rows),
@@ -88,4 +93,4 @@ def fill_to(
             files += form.write(rows, unfinished, stem=stem)
         if isinstance(form, MusicForm):
             files.append(draw_completions(form, x, known, unfinished / "rolls.png"))
-    return Filled([out / path.name for path in files], len(data), unknown, x[0, :3], told)
+    return Filled([out / path.name for path in files], len(data), unknown, x[0, :3], told, plan)

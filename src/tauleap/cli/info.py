@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tauleap.cli.runs import RunFolder, open_run, tell
+from tauleap.cli.runs import DeviceName, RunFolder, open_run, rows_at_once, tell
 
 if TYPE_CHECKING:
     from tauleap.data import Form
@@ -15,15 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Info:
-    """Say what a run or a model is: its data, process, network, steps, bits/dim and size."""
+    """Say what a run or a model is: its data, process, network, size, device, steps and bits/dim."""
 
     run_folder: RunFolder
+    device: DeviceName = "auto"
     json: bool = False
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
         """Prints it."""
-        model, form = open_run(self.run_folder)
+        model, form = open_run(self.run_folder, self.device)
         facts = _facts(model, form, self.run_folder)
         tell(self.json, facts, _lines(facts))
 
@@ -44,6 +45,8 @@ def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
         "network": _named(network),
         "weights": sum(weight.numel() for weight in model.reverse.parameters()),
         "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.reverse.state_dict().values()),
+        "device": str(model.device),
+        "batch_size": rows_at_once(model, None),
         "step": about.get("step"),
         "bits_per_dim": about.get("bits_per_dim"),
         "independent_bits_per_dim": about.get("independent_bits_per_dim"),
@@ -75,6 +78,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
         f"process:  {facts['process']}, {facts['schedule']}",
         f"network:  {facts['network']} in {facts['denoiser']}, {facts['weights']:,} weights, {facts['bytes']:,} bytes",
     ]
+    lines.append(f"device:   {facts['device']}, {facts['batch_size']:,} samples at a time")
     if isinstance(facts["step"], int):
         lines.append(f"trained:  {facts['step']:,} steps")
     for name, key in (("bits/dim", "bits_per_dim"), ("baseline", "independent_bits_per_dim")):

@@ -54,7 +54,7 @@ def measure(
 
 def _entropy(data: Dataset) -> float:
     """Mean over the sites of the entropy of how often their states come, in bits, over the known values."""
-    flat = data.x.reshape(len(data), -1)
+    flat = data.in_memory().reshape(len(data), -1)
     missing = None if data.missing is None else data.missing.reshape(flat.shape)
     total, cells = 0.0, 0
     for site in range(flat.shape[1]):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import torch
 
+from tauleap import _device
 from tauleap.cli.playing import begin_with_opening
 from tauleap.cli.runs import tell
 from tauleap.data.music import MusicForm
@@ -19,7 +20,7 @@ _VARIANTS = 3
 
 def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Model | None = None) -> None:
     """Writes MIDI and WAV files and ``rolls.png`` into the folder ``out``, and prints the melodies."""
-    model = load(MODEL) if model is None else model
+    model = load(MODEL, device=_device.CPU) if model is None else model
     form = model.form
     if not isinstance(form, MusicForm):
         raise ValueError(f"{MODEL} is not a model of music")

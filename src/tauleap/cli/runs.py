@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -20,11 +19,7 @@ if TYPE_CHECKING:
 
     from tauleap.data import Dataset, Form
     from tauleap.pretrained import Model
-    from tauleap.sampling import Sampler
 
-SamplerName = Literal[
-    "ancestral", "tau-leaping", "trapezoidal", "first-hitting", "first-jump", "next-reaction", "uniformization"
-]
 RunFolder = Annotated[
     Path,
     Doc(
@@ -32,15 +27,10 @@ RunFolder = Annotated[
         f"{', '.join(_shipped.names())}."
     ),
 ]
+DeviceName = Annotated[str, Doc("Where to compute: cpu, cuda, cuda:1, mps, ...; auto is the accelerator, if any.")]
 ImageFormat = Literal["png", "npy"]
 MOST_CELLS = 2**24
 """Sites in one file of samples."""
-_MOST_ROWS = 1024
-_ENTRY_BYTES = 64
-"""What sampling takes for each entry (rows x sites x states): 17 to 76 bytes were measured, by sampler and network.
-
-Leaps so long that a site jumps dozens of times take more, for each jump is drawn.
-"""
 
 
 def check_run(run: Path) -> None:
@@ -66,14 +56,25 @@ def check_exists(path: Path) -> None:
         raise ValueError(f"{path} is not a file: nothing of this name exists")
 
 
-def open_run(run: Path) -> tuple[Model, Form]:
-    """The model of a run, a checkpoint or a saved folder, and the form in which its samples are written."""
+def open_run(run: Path, device: str) -> tuple[Model, Form]:
+    """Return the model of a run, a checkpoint or a saved folder, and the form in which its samples are written.
+
+    Args:
+        run: the folder, or the name of a model of the package.
+        device: the value of ``--device``.
+    """
     check_run(run)
     with importing():
         from tauleap.data.array_file import ArrayForm
-        from tauleap.pretrained import load
+        from tauleap.pretrained import UnknownClassError, load
 
-    model = load(run)
+    try:
+        model = load(run, device=device)
+    except UnknownClassError as error:
+        raise ValueError(
+            f"{run} was saved with {', '.join(error.names)}, which the command line cannot import: in Python write "
+            f"{error.call}; the model that it returns has the methods sample, complete and bits_per_dim"
+        ) from error
     if model.shape is None:
         raise ValueError(
             f"{run} holds a model that does not know the shape of its data: give it one, and save it again"
@@ -95,30 +96,23 @@ def fingerprint(model: Model) -> str:
     return digest.hexdigest()
 
 
-def sampler_of(name: SamplerName) -> Sampler:
-    """The sampler with its usual settings."""
-    from tauleap import sampling
+def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, passes: int = 1) -> int:
+    """Return how many rows are made at a time.
 
-    kinds = {
-        "ancestral": sampling.Ancestral,
-        "tau-leaping": sampling.TauLeaping,
-        "trapezoidal": sampling.Trapezoidal,
-        "first-hitting": sampling.FirstHitting,
-        "first-jump": sampling.FirstJump,
-        "next-reaction": sampling.NextReaction,
-        "uniformization": sampling.Uniformization,
-    }
-    return kinds[name]()
-
-
-def rows_at_once(model: Model, asked: int | None, *, memory: float = 1.0) -> int:
-    """How many rows are made at a time: what was asked for, or what fits into ``memory`` gigabytes, 1024 at most."""
-    if asked is not None:
-        return at_least("--batch-size", asked, 1)
-    if not 0 < memory < math.inf:
+    Args:
+        model: the model, on its device.
+        given: the value of ``--batch-size``, which decides if it is there.
+        memory: gigabytes that a batch may take. Default: what its device allows.
+        passes: how many network evaluations of each row are made together. Default: 1.
+    """
+    if given is not None:
+        return at_least("--batch-size", given, 1)
+    if memory is not None and not 0 < memory < math.inf:
         raise ValueError(f"--memory must be a finite number of gigabytes > 0, got {memory}")
-    entries = math.prod(model.shape or (1,)) * model.num_states
-    return max(1, min(_MOST_ROWS, int(memory * 2**30) // (_ENTRY_BYTES * entries)))
+    from tauleap import _batch
+
+    entries = passes * math.prod(model.shape or (1,)) * model.num_states
+    return _batch.batch_rows(model.device, entries, memory=None if memory is None else memory * 2**30)
 
 
 def at_least(option: str, value: int, least: int) -> int:
@@ -149,12 +143,7 @@ def part_seed(seed: int, first: int) -> int:
 
 def rows_of(data: Dataset, index: Tensor) -> Dataset:
     """The rows at these positions."""
-    return dataclasses.replace(
-        data,
-        x=data.x[index],
-        missing=None if data.missing is None else data.missing[index],
-        condition=None if data.condition is None else data.condition[index],
-    )
+    return data._take(index)
 
 
 def tell(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tauleap import _owned
+from tauleap._defaults import SAMPLING_STEPS
 from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import ImageFormat, RunFolder, SamplerName, at_least, check_run, seeded, tell, warm
+from tauleap.cli.runs import DeviceName, ImageFormat, RunFolder, at_least, check_run, seeded, tell, warm
+from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.shards import Shard
 from tauleap.cli.signals import importing
 
@@ -22,10 +25,13 @@ class Sample:
     run_folder: RunFolder
     n: int = 64
     """How many samples (also -n)."""
-    steps: int = 200
-    """Of the reverse chain: more is better and slower."""
-    sampler: SamplerName = "ancestral"
-    """How a step is made."""
+    steps: int = SAMPLING_STEPS
+    """The largest number of steps of the reverse chain: more is better and slower."""
+    sampler: SamplerName | None = None
+    """How a step is made; selected for the model and the steps by default, and printed."""
+    sampler_option: str | None = None
+    """Its parameter: look_ahead=0.5 (ancestral), theta=0.5 (trapezoidal), step=0.001 (next-reaction),
+    multiple_jumps=add, reject or last (tau-leaping)."""
     temperature: float = 1.0
     """The logits are divided by it: below 1 samples are likelier and less various."""
     label: str | None = None
@@ -39,7 +45,9 @@ class Sample:
     batch_size: int | None = None
     """How many are made at a time, part of what a seed means; that of the folder where it goes on, or by --memory."""
     memory: float | None = None
-    """About how many gigabytes a batch may take, in the place of --batch-size: 1 by default; 1024 samples at most."""
+    """About how many gigabytes a batch may take, instead of --batch-size: 1 on a CPU by default, a quarter of an
+    accelerator's memory else."""
+    device: DeviceName = "auto"
     shard: str | None = None
     """I/N, such as 2/4: this process makes every N-th part from the I-th; the N of them give the samples of one."""
     format: ImageFormat | None = None
@@ -71,30 +79,33 @@ class Sample:
             at_least("--batch-size", self.batch_size, 1)
         shard = Shard.read(self.shard)
         scale, start = self._corrector()
+        check_option(self.sampler, self.sampler_option)
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
         check_run(self.run_folder)
         _owned.check_no_file(out, "the samples")
 
         with importing():
-            from tauleap.cli.drawing import Request, draw_to, recorded_batch_size
+            from tauleap.cli.drawing import Request, draw_to, plan_of, recorded_batch_size
             from tauleap.cli.labels import read_labels
             from tauleap.cli.runs import fingerprint, open_run, rows_at_once
 
-        model, form = open_run(self.run_folder)
+        model, form = open_run(self.run_folder, self.device)
         if self.format is not None and form.kind != "images":
             raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
         labels = None if self.label is None else read_labels(self.label, model)
         asked = self.batch_size
         if asked is None and self.memory is None:
             asked = recorded_batch_size(out)
-        memory = 1.0 if self.memory is None else self.memory
-        size = rows_at_once(model, asked, memory=memory / (1 if self.guidance == 1 else 2))
+        size = rows_at_once(model, asked, memory=self.memory, passes=1 if self.guidance == 1 else 2)
+        plan, name, option = plan_of(
+            model, self.steps, self.sampler, self.sampler_option, self.correctors, scale, start
+        )
         request = Request(
             fingerprint(model),
             self.n,
             self.steps,
-            self.sampler,
+            name,
             self.temperature,
             self.seed,
             min(size, self.n),
@@ -104,11 +115,15 @@ class Sample:
             "npy" if self.format == "npy" else None,
             labels,
             self.guidance,
+            option,
+            plan.grid_name,
+            plan.grid[-1],
+            plan.final,
         )
         with explaining_full_disk(out):
             drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
-        facts = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}
-        facts["missing_parts"] = drawn.missing
+        facts: dict[str, Any] = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}
+        facts |= {"missing_parts": drawn.missing, "sampling": plan.as_json()}
         if not drawn.files:
             parts = len(request.places)
             lines = [f"shard {shard} is done; {drawn.missing} of {parts} parts are still to be made by the others"]
@@ -118,7 +133,7 @@ class Sample:
             return tell(self.json, facts, lines)
         shown = ["there already:"]
         if drawn.first is not None:
-            shown = [form.show(drawn.first, 1 if form.kind == "images" else 3)]
+            shown = [form.show(drawn.first, 1 if form.kind == "images" else 3), f"sampled by {plan}"]
         return tell(self.json, facts, [*shown, f"{self.n} samples: {_where(drawn.files, out)}"])
 
     def _corrector(self) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor
 
-from tauleap import _files, recipes
+from tauleap import _device, _files, recipes
 from tauleap.cli.runs import tell
 from tauleap.cli.workers import Workers
 from tauleap.data import tau_pmf, tau_points
@@ -86,7 +86,7 @@ class Work:
         if self.model is None and self.sampler == "exact simulation":
             reverse = exact_reverse()
             return pushed.finished(reverse, pushed.simulated(reverse, tau_pmf(), END), END, "mode"), []
-        reverse = exact_reverse() if self.model is None else load(self.model).reverse.double()
+        reverse = exact_reverse() if self.model is None else load(self.model, device=_device.CPU).reverse.double()
         grid = [1.0, END] if self.sampler == "exact simulation" else uniform_grid(self.evaluations - 1).tolist()
         with torch.no_grad():
             start = pushed.prior(reverse, 2)
@@ -101,7 +101,7 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="tauleap-") as scratch, Workers(size.processes) as workers:
         reference = {key: workers.start(work.law) for key, work in _plan(size, None).items()}
         checkpoint, seconds = _train(size, seed, Path(scratch), console)
-        model = load(checkpoint)
+        model = load(checkpoint, device=_device.CPU)
         console.print("pushing the law of the samples through every step ...", highlight=False)
         found = {key: workers.start(work.law) for key, work in _plan(size, checkpoint).items()}
         drawn, evaluations = _draw(model, size, seed)

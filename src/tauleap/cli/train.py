@@ -20,16 +20,18 @@ from tauleap.cli.runs import at_least, seeded, tell
 from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:
-    from tauleap.training import Recipe, Settings
+    from tauleap.training import Recipe, Run, Settings
 
 RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar10")
 _WITH_DATA = ("mnist", "cifar10")
-# What only a recipe has: for other data it is chosen to suit.
-_OF_RECIPES = (
-    *("batch_size", "lr", "checkpoint_every", "precision", "devices", "nodes", "strategy", "accumulate", "compile"),
-    *("keep", "data", "download"),
+_OF_RECIPES = ("data", "download")
+_OF_FILES = ("length", "coding", "drop", "array", "ordinal", "size", "states")
+_OF_DATA = (*_OF_FILES, "process", "network", "width", "depth", "objective")
+_OF_TRAINING = (
+    *("batch_size", "lr", "precision", "devices", "nodes", "strategy", "device", "accumulate", "compile"),
+    *("checkpoint_every", "keep"),
 )
-_OF_DATA = ("length", "coding", "drop", "array", "ordinal", "size")
+"""Options that recipes and data of the user's own share."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Train:
 
     Data is an array of whole numbers (.npy, .npz), a table of categories (.csv, .tsv, .parquet), a text (.txt), a
     folder of MIDI files, a folder of pictures, an idx file (MNIST) or CIFAR-10's binary archive. What suits it is
-    chosen and said; what is not given for a recipe is as the recipe says.
+    chosen and printed with the reason; options override it. Unset options take the recipe's values for a recipe.
     """
 
     what: str
@@ -65,10 +67,22 @@ class Train:
     """Whether the numbers of an array are quantities: True or False."""
     size: int | None = None
     """Of pictures: pixels on the longer side."""
+    states: int | None = None
+    """Of an array: how many states there are, the values 0..N-1, where they are not to be found in the file."""
+    process: Literal["absorbing", "uniform", "rank-one", "gaussian", "birth-death"] | None = None
+    """For data: the noise. gaussian and birth-death are for ordered values."""
+    network: Literal["residual-mlp", "sequence-transformer", "music-transformer", "unet"] | None = None
+    """For data: the network. unet is for pictures."""
+    width: int | None = None
+    """For data: width of the network."""
+    depth: int | None = None
+    """For data: depth of the network; for unet, blocks per level."""
+    objective: Literal["complete", "paper", "cross-entropy"] | None = None
+    """For data: the loss; complete by default."""
     json: bool = False
     """Print one object for scripts instead of text."""
     batch_size: int | None = None
-    """Rows a step, over all devices together."""
+    """Rows per step, over all devices together."""
     lr: float | None = None
     """Learning rate."""
     seed: int | None = None
@@ -82,15 +96,15 @@ class Train:
     nodes: int = 1
     """Machines."""
     strategy: str = "auto"
-    """How many devices work together: ddp, fsdp, or what else Lightning Fabric knows."""
-    accelerator: str = "auto"
-    """cpu, cuda, mps, or auto for the best there is."""
+    """How several devices hold the weights: each a copy (ddp, the default), or each a part (fsdp)."""
+    device: str = "auto"
+    """Where to train: cpu, cuda, cuda:1, mps, ...; auto for the accelerator if there is one."""
     accumulate: int = 1
     """Pieces into which a device's part of a batch is cut, where memory is short."""
     compile: bool = False
     """Compile the network."""
-    keep: int = 3
-    """How many checkpoints are kept."""
+    keep: int | None = None
+    """How many checkpoints are kept: 3 by default, 10 for data, where the best of them is chosen."""
 
     def run(self) -> None:
         """Trains; leaves with 130, 143 or 129 after Ctrl-C, SIGTERM or SIGHUP, with 1 when the loss is not a number."""
@@ -104,7 +118,7 @@ class Train:
             path = Path(self.what)
             if not path.exists():
                 raise ValueError(f"{path} does not exist, and is none of the recipes {', '.join(RECIPES)}")
-            self._refuse(_OF_RECIPES, "is for a recipe: for data of your own it is chosen")
+            self._refuse(_OF_RECIPES, "is for a recipe, not for data of your own")
             self._run_data(path, began)
 
     def _refuse(self, names: tuple[str, ...], why: str) -> None:
@@ -131,7 +145,8 @@ class Train:
             from tauleap.training.folder import check_run_folder
 
         check_run_folder(out)  # before the data is read, which may take minutes
-        opened = open_data(path, **{name: getattr(self, name) for name in _OF_DATA})
+        self._checked_run(out)
+        opened = open_data(path, **{name: getattr(self, name) for name in _OF_FILES})
         try:
             with explaining_full_disk(out):
                 done = train_on(
@@ -140,18 +155,20 @@ class Train:
                     minutes=self.minutes,
                     steps=self.steps,
                     seed=seed,
-                    accelerator=self.accelerator,
                     progress=not self.json,
                     began=began,
+                    options={name: getattr(self, name) for name in (*_OF_DATA, *_OF_TRAINING) if name not in _OF_FILES},
                 )
         except NonFiniteError as error:
             print(f"tauleap: error: {error}", file=sys.stderr)
             raise SystemExit(1) from error
+        if done is None:  # another rank, and the first one prints
+            return
         if done.stopped.startswith("SIG"):
             tell(self.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {same_command()}"])
             raise SystemExit(128 + signal.Signals[done.stopped])
         files = str(done.files[0]) if len(done.files) == 1 else f"{len(done.files)} files in {out / 'samples'}"
-        lines, facts = [done.shown, f"samples: {files}"], facts_of(done, out)
+        lines, facts = [done.shown, f"samples: {files}, sampled by {done.plan}"], facts_of(done, out)
         if done.model.about.get("better_than_independent") is False:
             facts["train_longer"] = self._longer_command(longer(done.model.about), out)
             lines.append(f"next: {facts['train_longer']}  # trains longer")
@@ -165,7 +182,7 @@ class Train:
             value = getattr(self, field.name)
             if field.name in ("what", "out", "steps", "minutes", "json") or value == field.default:
                 continue
-            values = value if isinstance(value, tuple) else (value,)
+            values = value if isinstance(value, tuple) else () if field.type == "bool" else (value,)
             words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
         return shlex.join(words)
 
@@ -173,27 +190,17 @@ class Train:
         with importing():
             from rich.console import Console
 
-            from tauleap.training import NonFiniteError, Run, train
+            from tauleap.training import NonFiniteError, train
             from tauleap.training.folder import check_run_folder
 
         out = self.out or Path("runs") / self.what
         check_run_folder(out)  # before the data is downloaded and read
+        run = self._checked_run(out)  # before the data, which may be downloaded
         recipe = self._recipe()
         names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
         given = {name: value for name in names if (value := getattr(self, name)) is not None}
         given |= _falling(recipe.settings, self.steps, out)
         recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
-        run = Run(
-            out=out,
-            minutes=self.minutes,
-            devices=self.devices,
-            nodes=self.nodes,
-            strategy=self.strategy,
-            accelerator=self.accelerator,
-            accumulate=self.accumulate,
-            compile=self.compile,
-            keep=self.keep,
-        )
         try:
             result = train(recipe, run, console=Console(quiet=True)) if self.json else train(recipe, run)
         except NonFiniteError as error:
@@ -208,6 +215,24 @@ class Train:
         tell(self.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
         if result.stopped.startswith("SIG"):
             raise SystemExit(128 + signal.Signals[result.stopped])
+
+    def _checked_run(self, out: Path) -> Run:
+        """Return the folder and the devices, after a check that this machine has them."""
+        from tauleap.training import Run
+
+        run = Run(
+            out=out,
+            minutes=self.minutes,
+            devices=self.devices,
+            nodes=self.nodes,
+            strategy=self.strategy,
+            device=self.device,
+            accumulate=self.accumulate,
+            compile=self.compile,
+            keep=3 if self.keep is None else self.keep,
+        )
+        run.check(self.precision or "32-true")
+        return run
 
     def _recipe(self) -> Recipe:
         with importing():

@@ -4,6 +4,7 @@ from tauleap.training.augment import ForgetLabels, flip_left_right
 from tauleap.training.loop import Result, train
 from tauleap.training.masking import RandomMasks
 from tauleap.training.meter import NonFiniteError
+from tauleap.training.ranks import is_first_rank
 from tauleap.training.recipe import Batch, Recipe, Settings
 from tauleap.training.run import Run
 
@@ -17,5 +18,6 @@ __all__ = [
     "Run",
     "Settings",
     "flip_left_right",
+    "is_first_rank",
     "train",
 ]

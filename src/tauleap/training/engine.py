@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
-from tauleap import _read
+from tauleap import _device, _read
 from tauleap._draw import PartOfBatch
 from tauleap.data import Dataset
+from tauleap.evaluate._mode import evaluating
 from tauleap.observed import Observed
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
@@ -27,7 +29,7 @@ from tauleap.training import state
 from tauleap.training.checkpoint import Checkpoint
 from tauleap.training.ema import Ema
 from tauleap.training.order import Order
-from tauleap.training.ranks import largest
+from tauleap.training.ranks import largest, on_first
 from tauleap.training.recipe import Batch, Recipe
 from tauleap.training.seeds import seed_global, seed_of
 
@@ -56,21 +58,23 @@ class Engine:
                 f"{self._size} samples of a piece, so that any number of pieces gives the same gradient"
             )
         self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
-        # A device without float64 has its draws made on the CPU.
-        where = "cpu" if fabric.device.type == "mps" else fabric.device
+        where = _device.generator_device(fabric.device)
         self._generators = [PartOfBatch(part, pieces, where) for part in self._parts]
         self._order = Order(len(data), settings.seed)
         self._config = configuration(model)  # while the network can still be described
         self._plain = _network_of(model)
-        optimizer = torch.optim.Adam(self._plain.parameters(), lr=settings.lr, betas=settings.betas, fused=True)
+        model.reverse.to(fabric.device)
+        on_first(fabric, self._check_network)
         network: Any = torch.compile(self._plain) if compile else self._plain
-        self.network, self._fabric_optimizer = fabric.setup(network, optimizer)
+        self.network = fabric.setup_module(network)
         self._wrapped: nn.Module = self.network._forward_module  # the one that torch's state functions know
-        self.optimizer = optimizer
+        # Made after the network was moved: on some devices, and where they are cut, its parameters are others then.
+        parameters = self._plain.parameters()
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=True)
+        self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
         self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
         # On one device in full precision Fabric's wrappers do nothing, and take as long as a small network.
         self._alone = isinstance(fabric.strategy, SingleDeviceStrategy) and settings.precision in ("32-true", "64-true")
-        model.reverse.to(fabric.device)
         model.denoiser.network = network if self._alone else self.network
         self.ema = Ema(self._parameters, settings.ema)
 
@@ -91,12 +95,10 @@ class Engine:
     def _clip(self, largest_norm: float) -> Tensor:
         """Scales the gradient down to this norm; the norm before."""
         if not self._alone:
-            return cast(
-                Tensor,
-                self.fabric.clip_gradients(
-                    self.network, self._fabric_optimizer, max_norm=largest_norm, error_if_nonfinite=False
-                ),
+            norm: Any = self.fabric.clip_gradients(
+                self.network, self._fabric_optimizer, max_norm=largest_norm, error_if_nonfinite=False
             )
+            return norm.full_tensor() if isinstance(norm, DTensor) else norm  # of weights that are cut between ranks
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients, foreach=True)
         nn.utils.clip_grads_with_norm_(self._parameters, largest_norm, norm, foreach=True)
@@ -208,6 +210,13 @@ class Engine:
         if observed is None:
             return replace(batch, observed=Observed(mask, batch.x0))
         return replace(batch, observed=Observed(mask | observed.mask, observed.fill(batch.x0)))
+
+    def _check_network(self) -> None:
+        """Evaluate the network once, so that an output of another shape is refused before anything is written."""
+        generator = self._generators[0].manual_seed(seed_of(self.settings.seed, "check"))
+        batch = self.batch(self.data, torch.arange(min(2, len(self.data))), generator)
+        with evaluating(self.model.reverse):
+            self.model.reverse.posterior(batch.x0, 0.5, observed=batch.observed, condition=batch.condition)
 
     def _beside_network(self) -> dict[str, Tensor]:
         """The model's buffers outside its network."""

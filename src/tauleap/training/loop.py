@@ -17,7 +17,7 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from tauleap import _read
+from tauleap import _device, _read
 from tauleap._full_disk import explaining_full_disk
 from tauleap._printable import printable
 from tauleap._version import __version__
@@ -51,36 +51,52 @@ class Result:
     """Whether this is the first rank, the one that speaks."""
 
 
-def train(recipe: Recipe, run: Run, *, console: Console | None = None) -> Result:
-    """Trains until the recipe's number of steps, going on from the newest checkpoint in the run's folder.
+def train(recipe: Recipe, run: Run, *, console: Console | None = None, fabric: Fabric | None = None) -> Result:
+    """Train until the recipe's number of steps, resuming from the newest checkpoint in the run's folder.
 
     Killed at any moment and started again, it gives the same weights bit for bit on the same machine. Ctrl-C,
     SIGTERM and SIGHUP end it with a checkpoint.
+
+    Args:
+        recipe: what to train.
+        run: where, and on which devices.
+        console: where progress shows, the terminal by default.
+        fabric: the processes, if ``run.launch`` has started them already.
     """
-    fabric = run.launch(recipe.settings.precision)
-    devices = [fabric.device] if fabric.device.type == "cuda" else []
+    fabric = run.launch(recipe.settings.precision) if fabric is None else fabric
     with ExitStack() as stack:
-        stack.enter_context(torch.random.fork_rng(devices))
+        stack.enter_context(_device.fork_default_rng(fabric.device))
         stop = stack.enter_context(Stop())
         stack.enter_context(explaining_full_disk(run.folder))
+        loop = _Loop(fabric, recipe, run, stop)
+        # Errors in the model or its settings are raised before anything is written.
         on_first(fabric, lambda: stack.enter_context(run_folder(run.folder)))
-        return _Loop(fabric, recipe, run, stop, console or Console()).train()
+        loop.resume(console or Console())
+        return loop.train()
 
 
 class _Loop:
-    def __init__(self, fabric: Fabric, recipe: Recipe, run: Run, stop: Stop, console: Console) -> None:
+    def __init__(self, fabric: Fabric, recipe: Recipe, run: Run, stop: Stop) -> None:
         self.fabric, self.recipe, self.settings, self.run, self.stop = fabric, recipe, recipe.settings, run, stop
         self.deadline = math.inf if run.minutes is None else time.monotonic() + 60 * run.minutes
         self.checkpoints = Checkpoints(run.folder, run.keep)
         self.meter = Meter()
         # Looking at a loss makes an accelerator wait, and agreeing about a stop makes ranks wait for each other.
-        self.listen_every = 1 if fabric.device.type == "cpu" else _LISTEN_EVERY
+        self.listen_every = 1 if _device.is_host(fabric.device) else _LISTEN_EVERY
 
         seed_global(seed_of(self.settings.seed, "weights"), fabric.device)
         model = recipe.model()
         data, self.held_out = recipe.data()
         self.resolved = resolved(recipe, model, data, self.held_out)
         self.engine = Engine(fabric, recipe, model, data, accumulate=run.accumulate, compile=run.compile)
+
+    def resume(self, console: Console) -> None:
+        """Take the state of the newest checkpoint, if there is one, and open the logs.
+
+        Args:
+            console: where progress shows.
+        """
+        fabric, run, data = self.fabric, self.run, self.engine.data
         quiet = not fabric.is_global_zero
         found = from_first(fabric, lambda: self._find(console))
         self.step, self.saved = 0, found
@@ -95,9 +111,9 @@ class _Loop:
         self.pace = Pace(self.watch, self.step)
         self.display = Display(console, self.watch, self.step, self.settings.steps, quiet=quiet)
         self.logs = None if quiet else Logs(run.folder, self.step, tensorboard=run.tensorboard, say=self.display.say)
-        weights = sum(p.numel() for p in model.reverse.parameters())
+        weights = sum(p.numel() for p in self.engine.model.reverse.parameters())
         self.display.say(
-            f"{recipe.name}: {weights:,} weights, {len(data):,} rows of shape {data.shape}; step {self.step} of "
+            f"{self.recipe.name}: {weights:,} weights, {len(data):,} rows of shape {data.shape}; step {self.step} of "
             f"{self.settings.steps}, {fabric.world_size} x {fabric.device.type}, into {run.folder}"
         )
 

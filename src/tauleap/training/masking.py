@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import SiteMask, States
 
 
@@ -52,7 +52,7 @@ class RandomMasks:
     def draw(self, x: States, *, closed: SiteMask | None = None, generator: torch.Generator | None = None) -> SiteMask:
         """Observed sites for the rows x (batch, *shape), never among those that ``closed`` marks (missing ones)."""
         batch, *sides = x.shape
-        device = torch.device("cpu") if x.device.type == "mps" else x.device
+        device = _device.exact_device(x.device)
         free = torch.ones(x.shape, dtype=torch.bool) if closed is None else ~closed.expand(x.shape)
         free = free.to(device)
         which = _draw.uniforms((batch, 4), device, generator)

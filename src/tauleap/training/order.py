@@ -5,11 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tauleap._permutation import Permutation
 from tauleap.training.seeds import seed_of
+
+_LISTED = 2**24
+"""Rows up to which a permutation is kept in memory, in 128 MiB at most."""
 
 
 class Order:
     """An endless sequence of row numbers: every epoch is a permutation of its own, which follows from the seed.
+
+    Of more than 16 million rows no list is made: their permutation is computed entry by entry.
 
     A batch may reach over the end of an epoch, so that every row is seen equally often whatever the batch size.
 
@@ -27,13 +33,17 @@ class Order:
         pieces = []
         while count > 0:
             epoch, offset = divmod(start, self.rows)
-            piece = self._of(epoch)[offset : offset + count]
+            piece = self._of(epoch, offset, count)
             pieces.append(piece)
             start, count = start + len(piece), count - len(piece)
         return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
-    def _of(self, epoch: int) -> Tensor:
+    def _of(self, epoch: int, offset: int, count: int) -> Tensor:
+        """Return the next ``count`` entries of an epoch, or as many as it has left."""
+        seed = seed_of(self.seed, "order", epoch)
+        if self.rows > _LISTED:
+            return Permutation(self.rows, seed).take(torch.arange(offset, min(offset + count, self.rows)))
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(seed_of(self.seed, "order", epoch))
+            generator = torch.Generator().manual_seed(seed)
             self._epoch, self._permutation = epoch, torch.randperm(self.rows, generator=generator)
-        return self._permutation
+        return self._permutation[offset : offset + count]

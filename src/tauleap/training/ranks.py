@@ -8,9 +8,18 @@ from typing import TypeVar, cast
 
 import torch
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, distributed
 
 Result = TypeVar("Result")
+
+
+def is_first_rank() -> bool:
+    """Return whether this process is the one that should print and write: the only one, or the first of several.
+
+    >>> is_first_rank()
+    True
+    """
+    return not (distributed.is_available() and distributed.is_initialized()) or distributed.get_rank() == 0
 
 
 def on_first(fabric: Fabric, action: Callable[[], Result]) -> Result | None:

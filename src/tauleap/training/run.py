@@ -6,9 +6,11 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from lightning_fabric import Fabric
 
 from tauleap import _check
+from tauleap.training.fabric import STRATEGIES, check_devices, launch
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,10 @@ class Run:
     nodes: int = 1
     """Machines."""
     strategy: str = "auto"
-    """As Lightning Fabric names it: "ddp", "fsdp", ..."""
-    accelerator: str = "auto"
-    """As Lightning Fabric names it: "cpu", "cuda", "mps", ..."""
+    """How several devices work together: "ddp" (a copy of the weights on each, the default) or "fsdp" (a part)."""
+    device: str | torch.device = "auto"
+    """The type of device, such as "cpu" or "cuda", or one device, such as "cuda:1"; "auto" for the accelerator if there
+    is one."""
     accumulate: int = 1
     """Pieces into which each device's part of a batch is cut, where it does not fit into memory."""
     compile: bool = False
@@ -39,10 +42,8 @@ class Run:
     def __post_init__(self) -> None:
         for name in ("devices", "nodes", "accumulate", "keep"):
             _check.integer(name, getattr(self, name), least=1)
-        if any(word in self.strategy for word in ("spawn", "fork", "notebook")) or self.strategy == "dp":
-            raise ValueError(
-                f"strategy must be one that starts whole processes, such as ddp or fsdp: {self.strategy!r}"
-            )
+        if self.strategy not in STRATEGIES:
+            raise ValueError(f"strategy must be auto, ddp or fsdp, got {self.strategy!r}")
         if self.minutes is not None:
             _check.positive("minutes", self.minutes)
 
@@ -51,22 +52,38 @@ class Run:
         """``out`` as a path."""
         return Path(self.out)
 
+    @property
+    def ranks(self) -> int:
+        """How many processes train together: those that torchrun has started, or one per device."""
+        devices, nodes = self.places()
+        return devices * nodes
+
+    def places(self) -> tuple[int, int]:
+        """Return devices per machine and machines, as torchrun or the fields have them."""
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            return self.devices, self.nodes
+        devices, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        return devices, world // devices
+
+    def check(self, precision: str = "32-true") -> torch.device:
+        """Return the device, after a check that this machine can do what is asked for; nothing is started.
+
+        Args:
+            precision: of the network, as :class:`Settings` has it. Default: "32-true".
+
+        Raises:
+            ValueError: There is no such device, there are fewer of them, or they do not support the strategy or
+                precision.
+        """
+        return check_devices(self, precision)
+
     def launch(self, precision: str) -> Fabric:
-        """Starts the processes of this run, or finds those that torchrun has started."""
-        devices, nodes, strategy = self.devices, self.nodes, self.strategy
-        if "TORCHELASTIC_RUN_ID" in os.environ:
-            devices, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-            nodes = world // devices
-            strategy = "ddp" if strategy == "auto" else strategy
-        try:
-            fabric = Fabric(
-                accelerator=self.accelerator,
-                devices=devices,
-                num_nodes=nodes,
-                strategy=strategy,
-                precision=precision,  # pyright: ignore[reportArgumentType] (Fabric refuses what it does not know)
-            )
-        except RuntimeError as error:  # an accelerator that this machine has not
-            raise ValueError(str(error)) from error
-        fabric.launch()
-        return fabric
+        """Start the processes of this run, or join those that torchrun has started.
+
+        Args:
+            precision: of the network, as :class:`Settings` has it.
+
+        Returns:
+            Fabric, with this process in its place among the ranks.
+        """
+        return launch(self, precision)

@@ -10,6 +10,8 @@ import hashlib
 
 import torch
 
+from tauleap import _device
+
 
 def seed_of(*words: int | str) -> int:
     """A seed for what ``words`` name, such as ``(seed, "noise", step)``; unrelated for other words.
@@ -26,9 +28,6 @@ def seed_global(seed: int, device: torch.device) -> None:
 
     ``torch.manual_seed`` does more than that, and takes as long as a layer of a small network.
     """
-    torch.default_generator.manual_seed(seed)
-    if device.type == "cuda":
-        index = torch.cuda.current_device() if device.index is None else device.index
-        torch.cuda.default_generators[index].manual_seed(seed)
-    elif device.type == "mps":
-        torch.mps.manual_seed(seed)
+    _device.seed_default(_device.CPU, seed)
+    if not _device.is_host(device):
+        _device.seed_default(device, seed)

@@ -25,7 +25,7 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.optim import Optimizer
 
-from tauleap import _read
+from tauleap import _device, _read
 from tauleap.training.ranks import gathered
 
 FORMAT = 1
@@ -43,8 +43,12 @@ def get_weights(network: nn.Module) -> dict[str, Tensor]:
 
 
 def set_weights(network: nn.Module, weights: Mapping[str, Any]) -> None:
-    """Gives weights back that :func:`get_weights` gave, on every rank."""
-    set_model_state_dict(network, dict(weights), options=_WHOLE)
+    """Gives weights back that :func:`get_weights` gave, on every rank.
+
+    In one order on all ranks: where the network is cut between them, each weight is sent to all, one after another, and
+    a file of weights is read in an order that differs from process to process.
+    """
+    set_model_state_dict(network, {name: weights[name] for name in sorted(weights)}, options=_WHOLE)
 
 
 def get_optimizer(network: nn.Module, optimizer: Optimizer) -> dict[str, Any] | None:
@@ -79,20 +83,17 @@ def _check_groups(state: dict[str, Any], optimizer: Optimizer) -> None:
 
 def get_rng(fabric: Fabric) -> dict[str, Tensor]:
     """The states of the default generators, one row a rank."""
-    states = {"cpu": torch.get_rng_state()}
-    if fabric.device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(fabric.device)
+    states = {each.type: _device.default_rng_state(each) for each in (_device.CPU, fabric.device)}
     return gathered(fabric, states)
 
 
 def set_rng(fabric: Fabric, states: dict[str, Tensor]) -> None:
     """Gives the states back, where the run has as many ranks as it had."""
-    if len(states["cpu"]) != fabric.world_size:
+    if len(states[_device.CPU.type]) != fabric.world_size:
         return
-    # Copied, because torch wants the state at the beginning of its memory.
-    torch.set_rng_state(states["cpu"][fabric.global_rank].clone())
-    if "cuda" in states and fabric.device.type == "cuda":
-        torch.cuda.set_rng_state(states["cuda"][fabric.global_rank].clone(), fabric.device)
+    for device in {_device.CPU, fabric.device}:
+        if device.type in states:
+            _device.set_default_rng_state(device, states[device.type][fabric.global_rank])
 
 
 def to_bytes(state: dict[str, Any]) -> bytes:
@@ -118,7 +119,7 @@ def from_bytes(content: bytes, path: Path = Path("state.pt")) -> dict[str, Any]:
 
     with _read.explaining(path, REMEDY, describe=describe):
         _check_archive(content)
-        state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        state = torch.load(io.BytesIO(content), map_location=_device.CPU, weights_only=True)
         if not isinstance(state, dict):
             raise ValueError(f"it must hold the state of a run, got {type(state).__name__}")
         if state.get("format") != FORMAT:

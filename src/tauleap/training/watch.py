@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap.data import Dataset
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.sampling import TauLeaping, sample, uniform_grid
@@ -43,7 +44,8 @@ def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
             condition=batch.condition,
             generator=generator,
         )
-        out = torch.full((size,), math.nan, dtype=torch.float64, device=engine.fabric.device)
+        device = _device.exact_device(engine.fabric.device)
+        out = torch.full((size,), math.nan, dtype=torch.float64, device=device)
         out[: len(index)] = estimate.value
         return out
 
@@ -78,5 +80,4 @@ def _blocks(engine: Engine, number: int) -> tuple[int, int]:
 
 
 def _generator(engine: Engine, *words: int | str) -> torch.Generator:
-    where = "cpu" if engine.fabric.device.type == "mps" else engine.fabric.device
-    return torch.Generator(where).manual_seed(seed_of(engine.settings.seed, *words))
+    return _device.new_generator(engine.fabric.device, seed_of(engine.settings.seed, *words))

@@ -1,0 +1,267 @@
+"""Networks by name, with sizes that suit the data and the time for training."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass
+
+from torch import nn
+
+from tauleap import _check, _device
+from tauleap.data import Dataset
+from tauleap.denoise import Denoiser, NetworkDenoiser
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.noise import Absorbing, ForwardProcess
+
+NETWORKS = ("residual-mlp", "sequence-transformer", "music-transformer", "unet")
+"""Each has a default width and depth; ``width`` and ``depth`` override them."""
+
+_SIDE, _CHANNELS = 8, 4
+"""Ordered values with two axes at least this long, and a third at most this long if there is one, are a picture."""
+_FEW_PIXELS = 1_000_000
+"""In all pictures together, below which a U-Net memorises them."""
+_FEW_SITES, _FEW_INDICATORS = 64, 2048
+"""Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
+_MOST_INDICATORS = 2**20
+"""Sites times states of a residual MLP: its first and last layers have a weight for each and each unit of width."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A network to build, and the numbers of training that suit it.
+
+    Args:
+        build: returns the denoiser with fresh weights.
+        batch_size: rows per step.
+        lr: learning rate.
+        warmup: steps in which the learning rate grows.
+        reason: a line for people.
+    """
+
+    build: Callable[[], Denoiser]
+    batch_size: int
+    lr: float
+    warmup: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Task:
+    """The data, its noise and the minutes for which a network is wanted, and the sizes that the user gave."""
+
+    data: Dataset
+    process: ForwardProcess
+    minutes: float
+    width: int | None
+    depth: int | None
+
+    @property
+    def sites(self) -> int:
+        return math.prod(self.data.shape)
+
+    def sizes(self, width: int, depth: int, *, plural: bool = True) -> tuple[int, int, str]:
+        """Return width and depth, given or by default, and words for them."""
+        shown = f"width {width}" if self.width is None else f"width {self.width} (as given)"
+        if self.depth is not None:
+            shown += f" and depth {self.depth} (as given)"
+        elif plural:
+            shown += f" and depth {depth}"
+        return self.width or width, self.depth or depth, shown
+
+
+def choose_network(
+    network: nn.Module | Denoiser | str | None,
+    data: Dataset,
+    process: ForwardProcess,
+    *,
+    ordinal: bool,
+    minutes: float,
+    width: int | None = None,
+    depth: int | None = None,
+) -> Plan:
+    """Return the network for the data: the one that is given or named, or the one that suits.
+
+    Args:
+        network: a module, of which a copy is trained; one of ``NETWORKS``; or None to choose by the data.
+        data: the rows.
+        process: the noise.
+        ordinal: whether the states are ordered quantities.
+        minutes: the time for training, which decides the size.
+        width: instead of the default width.
+        depth: instead of the default depth; for a U-Net, blocks per level.
+
+    Raises:
+        ValueError: the name is not known, or the network does not suit the data or the sizes.
+        TypeError: it is neither a name nor a module.
+    """
+    for name, value in (("width", width), ("depth", depth)):
+        if value is not None:
+            _check.integer(name, value, least=1)
+    task = _Task(data, process, minutes, width, depth)
+    if network is None:
+        return _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
+    if isinstance(network, str):
+        return _named(network, task, given=True)
+    if not isinstance(network, nn.Module):
+        raise TypeError(
+            f"network must be a torch.nn.Module, a Denoiser or one of {', '.join(NETWORKS)}, got "
+            f"{type(network).__name__}"
+        )
+    if width is not None or depth is not None:
+        raise ValueError("width and depth are for a network that is chosen or named, but network is a module")
+
+    def build() -> Denoiser:
+        own = deepcopy(network).to(_device.CPU)  # Training moves it; until then it is with the data.
+        return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
+
+    plan = _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
+    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(network).__name__}, as given")
+
+
+def automatic_network(data: Dataset, num_states: int, *, ordinal: bool) -> str:
+    """Return the name of the network that suits the data.
+
+    Args:
+        data: the rows.
+        num_states: those of the process.
+        ordinal: whether the states are ordered quantities.
+    """
+    sites = math.prod(data.shape)
+    if sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS:
+        return "residual-mlp"
+    return "unet" if ordinal and _axes(data.shape) is not None else "sequence-transformer"
+
+
+def _named(name: str, task: _Task, *, given: bool) -> Plan:
+    makers = {
+        "residual-mlp": _residual_mlp,
+        "sequence-transformer": _sequence_transformer,
+        "music-transformer": _music_transformer,
+        "unet": _unet,
+    }
+    if name not in makers:
+        raise ValueError(f"network must be one of {', '.join(NETWORKS)}, or a torch.nn.Module, got {name!r}")
+    return makers[name](task, given)
+
+
+def _residual_mlp(task: _Task, given: bool) -> Plan:
+    num_states, shape = task.process.num_states, task.data.shape
+    indicators = task.sites * num_states
+    if indicators > _MOST_INDICATORS:
+        raise ValueError(
+            f"a residual MLP is for up to {_MOST_INDICATORS:,} sites times states, and this data has {indicators:,}: "
+            "write sequence-transformer"
+        )
+    width, batch_size = (128, 256) if indicators <= _FEW_INDICATORS // 4 else (256, 64)
+    width, depth, sizes = task.sizes(width * (1 if task.minutes < 10 else 2), 3, plural=given)
+
+    def build() -> Denoiser:
+        numbers = {"width": width, "hidden": 2 * width, "depth": depth}
+        return NetworkDenoiser(ResidualMLP(num_states, shape, **numbers, one_hot=True, mark_observed=True))
+
+    why = "as given" if given else f"because {task.sites} sites are few enough to see at once"
+    return Plan(build, batch_size, 1e-3, 100, f"network: a residual MLP of {sizes}, {why}")
+
+
+def _transformer_sizes(minutes: float) -> tuple[int, int]:
+    return (64, 4) if minutes < 5 else (128, 4) if minutes < 30 else (192, 6)
+
+
+def _heads(width: int) -> int:
+    """Return how many heads of about 32 numbers share a width; each needs an even number of them."""
+    heads = next((n for n in range(max(1, width // 32), 0, -1) if width % (2 * n) == 0), None)
+    if heads is None:
+        raise ValueError(f"the width of a transformer must be even, got {width}")
+    return heads
+
+
+def _sequence_transformer(task: _Task, given: bool) -> Plan:
+    num_states, shape = task.process.num_states, task.data.shape
+    width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
+    heads = _heads(width)
+    # Where there are fewer cells than weights it would memorise the rows.
+    dropout = 0.1 if task.data.x.numel() < 12 * depth * width**2 else 0.0
+
+    def build() -> Denoiser:
+        numbers = {"width": width, "depth": depth, "heads": heads}
+        return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout))
+
+    why = "as given" if given else f"because {task.sites} sites are a sequence; for {_time(task.minutes)}"
+    return Plan(build, max(8, min(64, 2048 // task.sites)), 1e-3, 100, f"network: a transformer of {sizes}, {why}")
+
+
+def _music_transformer(task: _Task, given: bool) -> Plan:
+    num_states = task.process.num_states
+    if len(task.data.shape) != 1:
+        raise ValueError(f"music-transformer is for rows with one axis, got rows of the shape {task.data.shape}")
+    width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
+    heads = _heads(width)
+    dropout = 0.1 if task.data.x.numel() < 12 * depth * width**2 else 0.0
+
+    def build() -> Denoiser:
+        numbers = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}
+        return NetworkDenoiser(MusicTransformer(num_states, **numbers, dropout=dropout, mark_observed=True))
+
+    reason = f"network: the paper's music transformer, of {sizes}, as given"
+    return Plan(build, max(8, min(64, 2048 // task.sites)), 1e-3, 100, reason)
+
+
+def _unet(task: _Task, given: bool) -> Plan:
+    axes, process = _axes(task.data.shape), task.process
+    if axes is None:
+        raise ValueError(
+            f"unet is for pictures, rows (height, width) with sides of {_SIDE} or more and up to {_CHANNELS} channels "
+            f"before or behind them, got rows of the shape {task.data.shape}: write sequence-transformer"
+        )
+    channels, height, width, channels_last = axes
+    minutes = task.minutes
+    wide, depth, _ = task.sizes(24 if minutes < 10 else 48 if minutes < 60 else 96, 1)
+    if wide % 4:
+        raise ValueError(f"the width of a U-Net must be a multiple of 4, got {wide}")
+    # So many halvings that the middle, where all sees all, has about seven rows.
+    halvings = max(0, min(4, round(math.log2(min(height, width) / 7))))
+    is_masked = isinstance(process, Absorbing) and process.mask == process.num_states - 1
+
+    def build() -> Denoiser:
+        return NetworkDenoiser(
+            UNet(
+                process.num_states,
+                channels,
+                width=wide,
+                multipliers=(1, *(2,) * halvings),
+                depth=depth,
+                attention_levels=(),
+                dropout=0.1 if task.data.x.numel() < _FEW_PIXELS else 0.0,
+                outputs=process.num_states,
+                output_kernel=1,
+                mark_observed=True,
+                masked=is_masked,
+                pad=True,
+                channels_last=channels_last,
+            ).begin_smooth()
+        )
+
+    colours = f"{channels} x " if channels > 1 else ""
+    shown = f"width {wide}{' (as given)' if task.width is not None else ''} with {halvings + 1} levels"
+    shown += "" if task.depth is None else f" of depth {depth} (as given)"
+    why = f"because {colours}{height} x {width} ordered values are a picture; for {_time(minutes)}"
+    batch_size = max(4, min(16, 24576 // task.sites))
+    return Plan(build, batch_size, 2e-3, 50, f"network: a U-Net of {shown}, {'as given' if given else why}")
+
+
+def _time(minutes: float) -> str:
+    """Return a budget in words: sizes follow from its order, not from the number."""
+    return "a few minutes" if minutes < 5 else "some minutes" if minutes < 30 else "an hour or so"
+
+
+def _axes(shape: tuple[int, ...]) -> tuple[int, int, int, bool] | None:
+    """Return channels, height and width of a picture, and whether the channels come last; None for other data."""
+    if len(shape) == 2 and min(shape) >= _SIDE:
+        return 1, *shape, False
+    if len(shape) == 3 and shape[0] <= _CHANNELS and min(shape[1:]) >= _SIDE:
+        return *shape, False
+    if len(shape) == 3 and shape[2] <= _CHANNELS and min(shape[:2]) >= _SIDE:
+        return shape[2], shape[0], shape[1], True
+    return None

@@ -1,0 +1,172 @@
+"""Bits/dim of held-out rows, and the checkpoint that is best by them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tauleap import _read
+from tauleap.baseline import independent_rows, varying_sites
+from tauleap.data import Dataset
+from tauleap.evaluate import Comparison, Estimate, bits_per_dim
+from tauleap.pretrained import Model, load
+from tauleap.training import Result
+
+_LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
+"""For measuring, where there is no other limit: as long as training took, but between these. Other ranks wait for it,
+and their connection does not stay open for ever."""
+
+
+def measured_model(
+    folder: Path,
+    result: Result,
+    rows: Dataset,
+    held_out: Dataset,
+    *,
+    device: torch.device,
+    seed: int,
+    began: float,
+    end: float,
+    classes: Sequence[type] = (),
+) -> tuple[Path, Model]:
+    """Return the best checkpoint and its model, whose ``about`` says how good it is on held-out rows.
+
+    Args:
+        folder: of the run.
+        result: how training ended.
+        rows: those that were trained with.
+        held_out: those to measure with.
+        device: where the model is to be.
+        seed: of the noise.
+        began: when everything began, as ``time.monotonic()`` counts.
+        end: when the budget ends; infinite where there is none.
+        classes: the user's own classes in the model.
+    """
+    now = time.monotonic()
+    if result.stopped.startswith("SIG"):  # who stops a run does not want to wait
+        end = min(end, now + _LAST_SECONDS)
+    elif math.isinf(end):
+        end = now + min(max(_LAST_SECONDS, now - began), _MOST_SECONDS)
+    best, model, bits = better_checkpoint(folder, result.checkpoint, device, held_out, seed, end, classes)
+    found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
+    varying = varying_sites(rows)
+    model.about = {
+        "rows": len(rows),
+        "missing": 0 if rows.missing is None else int(rows.missing.sum()),
+        "step": int(best.name.rpartition("-")[2]),
+        "steps_trained": result.step,
+        "stopped": result.stopped,
+        "weights": sum(p.numel() for p in model.reverse.parameters()),
+        "bits_per_dim": _as_numbers(found.model),
+        "independent_bits_per_dim": _as_numbers(found.independent),
+        "gain_over_independent": _as_numbers(found.gain),
+        "better_than_independent": found.verdict(varying_sites=varying),
+        "interpretation": found.sentence(varying_sites=varying),
+        "held_out_rows": len(held_out),
+    }
+    return best, model
+
+
+def better_checkpoint(
+    folder: Path,
+    last: Path,
+    device: torch.device,
+    data: Dataset,
+    seed: int,
+    deadline: float,
+    classes: Sequence[type] = (),
+) -> tuple[Path, Model, Tensor]:
+    """Return the last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise.
+
+    Args:
+        folder: of the run.
+        last: the last checkpoint.
+        device: where the model is to be.
+        data: the held-out rows.
+        seed: of the noise.
+        deadline: when to end, as ``time.monotonic()`` counts; one batch is measured in any case.
+        classes: the user's own classes in the model.
+
+    Returns:
+        The checkpoint, its model, and bits/dim of each row that there was time for.
+    """
+    best = _best(folder, last)
+    model = load(last, classes=classes, device=device)
+    if best == last:
+        return last, model, _measured(model, data, seed, deadline)
+    now = time.monotonic()
+    bits = _measured(model, data, seed, now + (deadline - now) / 2)
+    earlier = load(best, classes=classes, device=device)
+    bits_then = _measured(earlier, data, seed, deadline)
+    n = min(len(bits), len(bits_then))
+    gain = Estimate.of_mean(bits[:n] - bits_then[:n])
+    if gain.value > 2 * gain.stderr:
+        return best, earlier, bits_then
+    return last, model, bits
+
+
+def _best(folder: Path, last: Path) -> Path:
+    """The checkpoint that seemed best on held-out rows: the last, unless the bits/dim have risen since an earlier one.
+
+    Small data is learnt by heart when there is time for it.
+    """
+    try:
+        text = _read.content(folder / "validation.csv", inside=folder).decode()
+        looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
+    except (OSError, ValueError, KeyError, TypeError):
+        return last
+    kept = {step: folder / f"step-{step:08d}" for step in looks}
+    kept = {step: path for step, path in kept.items() if path.is_dir()}
+    if not kept:
+        return last
+    best = min(kept, key=lambda step: looks[step])
+    return last if best == max(kept) else kept[best]
+
+
+def seconds_for_measuring(seconds: float) -> float:
+    """Return the part of a budget that is reserved for the end: loading, bits/dim, and saving.
+
+    Args:
+        seconds: the budget; infinite where there is none.
+    """
+    return 0.0 if math.isinf(seconds) else 1.0 + min(0.1 * seconds, 30.0)
+
+
+def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:
+    """Bits/dim of each of as many rows as there is time for."""
+    generator = torch.Generator().manual_seed(seed)
+    # Many sites tell as much of one time as few sites of many.
+    times = max(2, min(8, 512 // math.prod(data.shape)))
+    size = max(1, min(256, model._rows_at_once() // times))
+    values: list[Tensor] = []
+    longest, begin = 0.0, 0
+    while begin < len(data) and (begin == 0 or time.monotonic() + longest < deadline):
+        start = time.monotonic()
+        index = torch.arange(begin, min(begin + size, len(data)))
+        estimate = bits_per_dim(
+            model.reverse,
+            data.rows(index).to(model.device),
+            samples=times,
+            batch_size=model._rows_at_once(),
+            per_datapoint=True,
+            missing=None if data.missing is None else data.missing[index].to(model.device),
+            condition=None if data.condition is None else data.condition[index].to(model.device),
+            generator=generator,
+        )
+        values.append(estimate.value)
+        longest, begin = max(longest, time.monotonic() - start), begin + size
+    return torch.cat(values)
+
+
+def _as_numbers(estimate: Estimate[float]) -> dict[str, Any]:
+    """Return an estimate as JSON can hold it, with None for what is not finite."""
+    value, stderr = (number if math.isfinite(number) else None for number in (estimate.value, estimate.stderr))
+    return {"value": value, "stderr": stderr, "n": estimate.n}

@@ -1,0 +1,254 @@
+"""From data to a model in one call."""
+
+from __future__ import annotations
+
+import math
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from torch import nn
+
+from tauleap import _check, _files
+from tauleap._full_disk import explaining_full_disk
+from tauleap._printable import printable
+from tauleap.choose import Choice, choose
+from tauleap.data import Dataset
+from tauleap.data.form import Form, Opened
+from tauleap.data.memory import Kind, take
+from tauleap.denoise import Denoiser
+from tauleap.fitting.measure import measured_model, seconds_for_measuring
+from tauleap.fitting.own import check_own
+from tauleap.fitting.split import split_rows
+from tauleap.noise import ForwardProcess
+from tauleap.objective import Objective
+from tauleap.pretrained import Model, load
+from tauleap.pretrained.storage import write_report
+from tauleap.training import RandomMasks, Recipe, Run
+from tauleap.training.budget import KEEP, train_until
+from tauleap.training.folder import check_run_folder
+from tauleap.training.ranks import on_first
+
+_MINUTES = 3.0
+_MASKING = RandomMasks()
+
+
+def fit(
+    data: Any,
+    *,
+    minutes: float | None = None,
+    steps: int | None = None,
+    seed: int = 0,
+    validation: float | int | Any = 0.1,
+    process: ForwardProcess | str | None = None,
+    network: nn.Module | Denoiser | str | None = None,
+    width: int | None = None,
+    depth: int | None = None,
+    objective: Objective | str | None = None,
+    masking: RandomMasks | None = _MASKING,
+    num_states: int | None = None,
+    ordinal: bool | None = None,
+    out: str | os.PathLike[str] | None = None,
+    batch_size: int | None = None,
+    lr: float | None = None,
+    precision: str | None = None,
+    device: str | torch.device = "auto",
+    devices: int = 1,
+    nodes: int = 1,
+    strategy: str = "auto",
+    accumulate: int = 1,
+    compile: bool = False,
+    checkpoint_every: int | None = None,
+    keep: int | None = None,
+    progress: bool = True,
+    started: float | None = None,
+) -> Model:
+    """A model of ``data``: noise, network and sizes are chosen to suit it, trained, and measured on rows held out.
+
+    >>> import tauleap as tl
+    >>> rows = torch.randint(3, (200, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)  # four alike
+    >>> model = tl.fit(rows, steps=20, progress=False)
+    >>> model.sample(16, steps=10, seed=0).shape
+    torch.Size([16, 4])
+
+    Args:
+        data: rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences (texts too), a
+            pandas frame of categories, a :class:`tauleap.data.Dataset`, or what :func:`tauleap.data.open_data` gave.
+            NaN, None and masked cells are missing: nothing is learnt from them, and they are never taken as known.
+        minutes: a budget for everything, 3 by default, or no limit where ``steps`` is given.
+        steps: of training; as many as fit into the minutes if absent.
+        seed: of the split, the weights, the order of the data and all noise.
+        validation: what bits/dim is measured on: a share of the rows, a number of rows, or other data. Of music whole
+            songs are held out, so that their number may be another.
+        process: the noise, in the place of the chosen one: a process, or "absorbing", "uniform", "rank-one" (with the
+            marginals of the data), and for ordered values "gaussian" or "birth-death". Also of a class of your own;
+            a copy of it is used.
+        network: the network or denoiser, in the place of the chosen one; a copy of it is trained. Any module that maps
+            states (batch, *shape), and times (batch,) if it takes them, to logits (batch, *shape, S). Or its name:
+            "residual-mlp", "sequence-transformer", "music-transformer", and for pictures "unet".
+        width: of a network that is chosen or named; by default it follows from the data and the minutes.
+        depth: the same; for a U-Net, blocks per level.
+        objective: the loss: an objective, or "complete" (the default), "paper" or "cross-entropy".
+        masking: which sites are given in training. By default random patterns, so that ``model.complete`` works for
+            any; None trains the generative model alone.
+        num_states: S, where it is larger than what an array shows.
+        ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
+        out: a folder for checkpoints and logs, new or empty, in which the same call resumes; a temporary one if absent.
+            Ctrl-C ends training, not the call: the model is measured and returned as it is. The model is that of the
+            checkpoint which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder
+            points to it.
+        device: where to train, and where the model is then: "cpu", "cuda", "cuda:1", "mps", ... Default: "auto", the
+            accelerator of this machine, or the CPU where there is none.
+        batch_size: rows per step, over all devices together; chosen by default.
+        lr: learning rate; chosen by default.
+        precision: of the network: "32-true" by default, "bf16-mixed", "16-mixed" or "64-true".
+        devices: devices of each machine, or processes on a CPU. Several need ``out``; Lightning Fabric then starts the
+            program again for each of them, and all get the model. :func:`tauleap.training.is_first_rank` says which
+            one should print and write.
+        nodes: machines; on each the same program is started, as a rule by torchrun.
+        strategy: how devices work together, "ddp" or "fsdp"; "auto" is ddp where there are several.
+        accumulate: pieces into which each device's part of a batch is cut, where memory is short.
+        compile: compile the network with ``torch.compile``.
+        checkpoint_every: steps between checkpoints; by default an eighth of the steps, 100 at least.
+        keep: how many checkpoints are kept, 10 by default. The best is chosen among those that are kept.
+        progress: print the choice, the progress and the result.
+        started: ``time.monotonic()`` when the minutes began, if that was before this call.
+    """
+    began = time.monotonic() if started is None else started
+    if out is not None:
+        check_run_folder(Path(out))
+    if minutes is None and steps is None:
+        minutes = _MINUTES
+    seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
+    steps = None if steps is None else _check.integer("steps", steps, least=1)
+    if checkpoint_every is not None:
+        _check.integer("checkpoint_every", checkpoint_every, least=1)
+    run = Run(
+        out="" if out is None else out,
+        devices=devices,
+        nodes=nodes,
+        strategy=strategy,
+        device=device,
+        accumulate=accumulate,
+        compile=compile,
+        keep=KEEP if keep is None else keep,
+        tensorboard=False,
+    )
+    run.check(precision or "32-true")
+    if out is None and run.ranks > 1:
+        raise ValueError(f"{run.ranks} processes need one folder for their run: write out=...")
+    own_choices: dict[str, Any] = {
+        "process": process,
+        "network": network,
+        "width": width,
+        "depth": depth,
+        "objective": objective,
+        "batch_size": batch_size,
+        "lr": lr,
+        "precision": precision,
+    }
+    given = {name: _shown(value) for name, value in own_choices.items() if value is not None}
+    rows, form, kind = take(data, num_states=num_states)
+    unused = network is None and rows.condition is not None
+    rows = replace(rows, condition=None) if unused else rows
+    groups = data.groups if isinstance(data, Opened) else None
+    rows, held_out, report = split_rows(rows, validation, form, seed, groups)
+    report = [*(data.report if isinstance(data, Opened) else []), *report]
+    if unused:
+        held_out = replace(held_out, condition=None)
+        report.append("the condition is not used: give a network that takes one, network=...")
+    if ordinal is None:
+        ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
+    pieces = run.ranks * run.accumulate
+    choice = choose(
+        rows, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
+    )
+    recipe = _recipe(rows, held_out, choice, masking, form, kind, seed)
+    has_own = any(isinstance(part, nn.Module) for part in (process, network))
+    classes = check_own(recipe.model(), rows) if has_own else []
+    fabric = run.launch(choice.settings.precision)
+    console = Console(quiet=not (progress and fabric.is_global_zero))
+    for line in (*report, *choice.reasons):
+        console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
+    end = began + seconds - seconds_for_measuring(seconds)
+
+    with _folder_of(out) as folder, explaining_full_disk(folder):
+        run = replace(run, out=folder)
+        result = train_until(end, recipe, steps, run, fabric, console=console, checkpoint_every=checkpoint_every)
+        beside = {"data": report, "choice": list(choice.reasons), "given": given, "seed": seed}
+
+        def measure() -> Model:
+            best, model = measured_model(
+                folder,
+                result,
+                rows,
+                held_out,
+                device=fabric.device,
+                seed=seed,
+                began=began,
+                end=began + seconds,
+                classes=classes,
+            )
+            model.about = beside | model.about | {"seconds": time.monotonic() - began}
+            if out is not None:
+                _files.point(folder / "latest", best.name)
+                write_report(folder, best, model.about)
+            return model
+
+        model = on_first(fabric, measure)
+        if model is None:
+            return load(folder, classes=classes, device=fabric.device)  # the first rank has published it
+    about = model.about
+    hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
+    after = f"after {about['step']} steps: {about['interpretation']}{hint}"
+    console.print(after, markup=False, highlight=False, soft_wrap=True)
+    return model
+
+
+@contextmanager
+def _folder_of(out: str | os.PathLike[str] | None) -> Iterator[Path]:
+    """The folder that was given, or a temporary one."""
+    if out is not None:
+        yield Path(out)
+        return
+    with tempfile.TemporaryDirectory(prefix="tauleap-") as temporary:
+        yield Path(temporary)
+
+
+def _shown(value: object) -> object:
+    """Return a choice of the user's as JSON can hold it."""
+    if isinstance(value, bool | int | float | str):
+        return value
+    return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
+
+
+def longer(about: Mapping[str, Any]) -> int:
+    """Return minutes that are about three times those which a model was trained for, and the default at least.
+
+    Args:
+        about: what :func:`fit` says of the model, with the ``seconds`` that everything took.
+    """
+    return max(round(_MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
+
+
+def _recipe(
+    data: Dataset,
+    held_out: Dataset,
+    choice: Choice,
+    masking: RandomMasks | None,
+    form: Form | None,
+    kind: Kind,
+    seed: int,
+) -> Recipe:
+    def model() -> Model:
+        return Model(choice.process, choice.denoiser(), shape=data.shape, form=form, kind=kind)
+
+    settings = replace(choice.settings, seed=_check.integer("seed", seed, least=0))
+    return Recipe("fit", lambda: (data, held_out), model, choice.objective, settings, masking=masking)

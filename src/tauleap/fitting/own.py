@@ -1,0 +1,51 @@
+"""Check a network and a process that the user gave, before any time is spent on training."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tauleap.data import Dataset
+from tauleap.pretrained import Model
+from tauleap.pretrained.rebuild import check_rebuilds
+
+_ROWS = 2
+
+
+def check_own(model: Model, data: Dataset) -> list[type]:
+    """Return the user's own classes in a model, after one evaluation on noisy rows and after rebuilding it.
+
+    Args:
+        model: The model that is to be trained.
+        data: The rows to train with, of which two are used.
+
+    Raises:
+        ValueError: The network cannot take the states, or returns logits of another shape; or the process leads into
+            states that the data's form, such as a table's categories, has no value for.
+        TypeError: A class cannot be rebuilt from a file.
+    """
+    if model.form is not None and bool(model.process.data_states[..., data.num_states :].any()):
+        raise ValueError(
+            f"the process leads into {model.num_states} states, and the data has values for {data.num_states}: write a "
+            f"process of {data.num_states} states, beside its mask if it has one"
+        )
+    index = torch.arange(min(_ROWS, len(data)))
+    condition = None if data.condition is None else data.condition[index]
+    states = model.num_states
+    # From the last state down: a mask is the last one, and rows of data do not have it.
+    x = (-1 - torch.arange(len(index) * math.prod(data.shape))).remainder(states).reshape(len(index), *data.shape)
+    name = type(getattr(model.denoiser, "network", model.denoiser)).__name__
+    sides = ", ".join(map(str, (*data.shape, states)))
+    needed = f"it must take states 0..{states - 1} and return logits (batch, {sides})"
+    mask = getattr(model.process, "mask", None)
+    if mask is not None:
+        needed += f"; state {mask} is the mask of {type(model.process).__name__}"
+    try:
+        with torch.no_grad():
+            logits = model.denoiser(x, torch.full((len(x),), 0.5), condition=condition).logits
+    except Exception as error:
+        raise ValueError(f"the network {name} cannot be evaluated: {error}; {needed}") from error
+    if logits.shape != (*x.shape, states):
+        raise ValueError(f"the network {name} returns logits of shape {tuple(logits.shape)}: {needed}")
+    return check_rebuilds(model, x, condition)

@@ -1,0 +1,142 @@
+"""Lightning Fabric for the devices of a run: which process works where, and how processes share the weights."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import torch
+from lightning_fabric import Fabric
+from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
+from lightning_fabric.accelerators.accelerator import Accelerator
+from lightning_fabric.plugins.precision import MixedPrecision
+from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
+from lightning_fabric.strategies.single_device import SingleDeviceStrategy
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import fully_shard
+
+from tauleap import _device
+
+if TYPE_CHECKING:
+    from tauleap.training.run import Run
+
+STRATEGIES = ("auto", "ddp", "fsdp")
+_PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "64-true")
+
+
+def check_devices(run: Run, precision: str = "32-true") -> torch.device:
+    """Return the device of a run, after a check that this machine can do what the run asks for.
+
+    Args:
+        run: the devices, machines and strategy.
+        precision: of the network, as :class:`tauleap.training.Settings` has it. Default: "32-true".
+
+    Raises:
+        ValueError: There is no such device, there are fewer of them, or they do not support the strategy or precision.
+    """
+    device = _device.resolve(run.device)
+    if precision not in _PRECISIONS:
+        raise ValueError(f"precision must be {_listed(_PRECISIONS)}, got {precision!r}")
+    if precision == "64-true" and not _device.has_float64(device):
+        raise ValueError(f"precision 64-true needs float64, which {device} does not have: write 32-true")
+    if precision == "16-mixed" and _device.is_host(device):
+        raise ValueError("precision 16-mixed needs an accelerator: write bf16-mixed for the CPU")
+    if run.strategy == "fsdp" and precision in ("16-mixed", "64-true"):
+        raise ValueError(f"strategy fsdp supports precision 32-true and bf16-mixed, got {precision}")
+    external = "TORCHELASTIC_RUN_ID" in os.environ
+    if (external or run.strategy != "auto" or run.devices * run.nodes > 1) and not _device.can_be_several(device):
+        raise ValueError(f"several devices at once must be of type cpu or cuda, got {device.type}: leave out devices")
+    if external or run.devices * run.nodes == 1:
+        return device
+    if device.index is not None:
+        raise ValueError(f"{device} is one device, got devices={run.devices}: write {device.type} for the first ones")
+    if "LOCAL_RANK" in os.environ:  # one of the processes of a run that was checked when it started them
+        return device
+    if _device.is_host(device):
+        if run.devices > (cores := _device.cpu_cores()):
+            raise ValueError(
+                f"devices must be at most {cores} here, the number of CPU cores, got {run.devices}: each is a process"
+            )
+    elif run.devices > (count := _device.count_devices(device.type)):
+        raise ValueError(f"devices must be at most {count} here, the number of type {device.type}, got {run.devices}")
+    return device
+
+
+def launch(run: Run, precision: str) -> Fabric:
+    """Start the processes of a run, or join those that torchrun has started.
+
+    Args:
+        run: the devices, machines and strategy.
+        precision: of the network.
+
+    Returns:
+        Fabric, with this process in its place among the ranks.
+    """
+    device = check_devices(run, precision)
+    (devices, nodes), strategy = run.places(), run.strategy
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        strategy = "ddp" if strategy == "auto" else strategy
+    known = device.type in ACCELERATOR_REGISTRY.available_accelerators()
+    options: dict[str, Any] = {"accelerator": device.type, "devices": devices, "num_nodes": nodes}
+    if strategy == "fsdp":
+        options["strategy"] = ModelParallelStrategy(_shard, devices * nodes, 1, save_distributed_checkpoint=False)
+    elif strategy == "ddp" or devices * nodes > 1:
+        options["strategy"] = "ddp"
+    elif not known:
+        options |= {"accelerator": _OtherAccelerator(), "strategy": SingleDeviceStrategy(device)}
+    if device.index is not None and known and devices == 1:
+        options["devices"] = [device.index]
+    if not known and precision == "bf16-mixed":
+        options["plugins"] = MixedPrecision(precision, device.type)
+    else:
+        options["precision"] = precision
+    fabric = Fabric(**options)
+    fabric.launch()
+    return fabric
+
+
+def _shard(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
+    """Cut every weight of the network between the ranks.
+
+    The whole weights are freed after each forward pass: what is kept would not follow the averaged weights, which are
+    swapped in for validation.
+    """
+    # Before FSDP's own hook, which changes made in place to a view of another tensor would drop.
+    network.register_forward_hook(lambda _, __, out: out.clone() if out._is_view() else out)
+    fully_shard(network, mesh=mesh["data_parallel"], reshard_after_forward=True)
+    return network
+
+
+class _OtherAccelerator(Accelerator):
+    """One device of a type for which Fabric has no class of its own, such as xpu."""
+
+    def setup_device(self, device: torch.device) -> None:
+        torch.get_device_module(device).set_device(device)
+
+    def teardown(self) -> None:
+        pass
+
+    @staticmethod
+    def parse_devices(devices: Any) -> Any:
+        return devices
+
+    @staticmethod
+    def get_parallel_devices(devices: Any) -> Any:
+        return [_device.resolve("auto")]
+
+    @staticmethod
+    def auto_device_count() -> int:
+        return 1
+
+    @staticmethod
+    def is_available() -> bool:
+        return True  # what was resolved is
+
+    @staticmethod
+    def name() -> str:
+        return "other"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
