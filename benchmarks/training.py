@@ -84,7 +84,7 @@ def _recipe(
 
 def _steps(recipe: Recipe, data: Dataset) -> tuple[Callable[[], object], Callable[[], object]]:
     """A step of training, and a step of a network like its own by hand."""
-    fabric = Run(out=Path(), accelerator="cpu").launch("32-true")
+    fabric = Run(out=Path(), device="cpu").launch("32-true")
     engine = Engine(fabric, recipe, recipe.model(), data)
     steps = count(LATE)
     network: Network = recipe.model().denoiser.network

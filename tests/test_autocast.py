@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import tauleap as tl
-from tauleap import Observed, ReverseProcess
+from tauleap import Observed, ReverseProcess, _device, _precision
 from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, Tempered, TruncatedLogistic
 from tauleap.denoise.truncated_logistic import LogisticPosterior
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, LogLinear, RankOne
@@ -239,3 +239,18 @@ def test_samples_of_a_network_under_autocast_are_data() -> None:
         drawn = tl.sample(model, TauLeaping(), (20, SITES), grid=uniform_grid(8), generator=generator)
     assert bool((drawn.x0 < 4).all())
     assert set(network.seen) == {torch.bfloat16}
+
+
+def test_without_an_accelerator_none_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyTorch 2.6 raises where later versions return None."""
+
+    def missing() -> torch.device:
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", missing)
+    _device.autocast_types.cache_clear()
+    try:
+        assert _precision.full_precision(lambda: 1.0)() == 1.0
+    finally:
+        _device.autocast_types.cache_clear()

@@ -12,6 +12,8 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
+from tauleap import _device
+
 
 def integer(name: str, value: object, *, least: int) -> int:
     """A whole number not below ``least``."""
@@ -43,7 +45,7 @@ def states(x: object, num_states: int, *, name: str = "x") -> Tensor:
         raise TypeError(f"{name} must hold states as int64, got {x.dtype}: write {name}.long()")
     if x.ndim < 1:
         raise ValueError(f"{name} must have a batch axis, (batch, *shape), got shape {tuple(x.shape)}")
-    if x.device.type == "cpu" and x.numel() > 0:
+    if _device.is_host(x.device) and x.numel() > 0:
         low, high = (int(value) for value in torch.aminmax(x))
         if low < 0 or high >= num_states:
             raise ValueError(f"{name} must hold states 0..{num_states - 1}, got values from {low} to {high}")
@@ -57,7 +59,7 @@ def positions(sites: object, x: Tensor) -> None:
         raise TypeError(f"sites must be int64 positions in x.flatten(), got {given}")
     if sites.ndim != 1:
         raise ValueError(f"positions of sites must have one axis, got shape {tuple(sites.shape)}")
-    if sites.device.type == "cpu" and sites.numel() > 0:
+    if _device.is_host(sites.device) and sites.numel() > 0:
         low, high = torch.aminmax(sites)
         if low < 0 or high >= x.numel():
             raise ValueError(f"sites must be positions 0..{x.numel() - 1}, got values from {int(low)} to {int(high)}")
@@ -77,7 +79,7 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
         wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
     value = as_time(t)
-    if value.device.type == "cpu" and value.numel() > 0:
+    if _device.is_host(value.device) and value.numel() > 0:
         low, high = torch.aminmax(value)
         if not (float(low) >= 0 and float(high) <= 1):
             raise ValueError(f"{name} must lie in [0, 1], got {t if value.ndim == 0 else value.tolist()}")
@@ -88,8 +90,7 @@ def as_time(t: float | Tensor) -> Tensor:
     """A time that has been checked, as float64; on the CPU where its device has none."""
     if not isinstance(t, Tensor):
         return torch.tensor(float(t), dtype=torch.float64)
-    value = t.detach()
-    return (value.cpu() if value.device.type == "mps" else value).to(torch.float64)
+    return _device.exact(t.detach())
 
 
 def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
@@ -99,7 +100,7 @@ def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
         raise TypeError(f"{name} must be a floating-point tensor of probabilities, got {given}")
     if value.ndim < 1 or value.shape[-1] < least_states:
         raise ValueError(f"{name} must have shape (*shape, S) with S >= {least_states}, got {tuple(value.shape)}")
-    exact = value.detach().to(torch.float64)
+    exact = _device.exact(value.detach())
     if not bool(torch.isfinite(exact).all()):
         raise ValueError(f"{name} must hold finite probabilities, got inf or nan")
     if bool((exact < 0).any()):
@@ -120,7 +121,7 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
     if value.shape != (size, size) or size < 2 or num_states not in (None, size):
         wanted = "(S, S) with S >= 2" if num_states is None else f"({num_states}, {num_states})"
         raise ValueError(f"generator must be a square matrix {wanted}, got shape {tuple(value.shape)}")
-    exact = value.detach().to(torch.float64)
+    exact = _device.exact(value.detach())
     if not bool(torch.isfinite(exact).all()):
         raise ValueError("generator must hold finite rates, got inf or nan")
     off_diagonal = exact.clone().fill_diagonal_(0.0)

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 import torch
 
+from tauleap import _device
+
 _ENTRIES = 2**18
 
 
 def chunks(rows: int, states: int, device: torch.device, entries: int | None = None) -> Iterator[slice]:
     """Slices of rows with about ``entries`` entries each; one for all where a cache is not what counts."""
-    number = max(1, round(rows * states / (entries or _ENTRIES))) if device.type == "cpu" else 1
+    number = max(1, round(rows * states / (entries or _ENTRIES))) if _device.is_host(device) else 1
     at_once = max(1, -(-rows // number))
     return (slice(start, start + at_once) for start in range(0, rows, at_once))

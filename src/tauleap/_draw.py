@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from tauleap import _device
+
 _SMALLEST = 5e-324  # above 0, so that a state of weight 0 is never the first
 _QUICKER_COMPARED = 2**15  # numbers, of which comparing all is quicker than the calls of a search
 _NARROW = 32  # states, of which a sum over all comparisons is quicker than a search that branches
@@ -49,8 +51,7 @@ def stratified(number: int, device: torch.device, generator: torch.Generator | N
 
 def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
     where = device if generator is None else generator.device
-    if where.type == "mps":  # no float64 there, and so no tails
-        raise ValueError("a generator on mps cannot draw in float64: write torch.Generator() for one on the CPU")
+    _device.check_generator(where)  # without float64 there are no tails
     return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator)
 
 
@@ -67,7 +68,7 @@ def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
     target = targets(cdf[..., -1], generator).unsqueeze(-1)
     if cdf.numel() <= _QUICKER_COMPARED:
         return (cdf < target).sum(-1)
-    if cdf.shape[-1] <= _NARROW and cdf.device.type == "cpu":
+    if cdf.shape[-1] <= _NARROW and _device.is_host(cdf.device):
         below = torch.lt(cdf, target, out=torch.empty_like(cdf, dtype=torch.float32))
         return torch.mv(below.view(-1, cdf.shape[-1]), below.new_ones(cdf.shape[-1])).long().view(cdf.shape[:-1])
     return torch.searchsorted(cdf, target).squeeze(-1)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from functools import cache, wraps
+from functools import wraps
 from typing import ParamSpec, TypeVar
 
 import torch
+
+from tauleap import _device
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -34,22 +36,15 @@ def full_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for kind in _device_types():
+        for kind in _device.autocast_types():
             if torch.is_autocast_enabled(kind):
                 break
         else:
             return function(*args, **kwargs)
         with ExitStack() as stack:
-            for kind in _device_types():
+            for kind in _device.autocast_types():
                 if torch.is_autocast_enabled(kind):
                     stack.enter_context(torch.autocast(kind, enabled=False))
             return function(*args, **kwargs)
 
     return call
-
-
-@cache
-def _device_types() -> tuple[str, ...]:
-    """The CPU, and the accelerator of this machine if it has one."""
-    accelerator = torch.accelerator.current_accelerator()
-    return ("cpu",) if accelerator is None else ("cpu", accelerator.type)

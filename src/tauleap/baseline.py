@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -42,13 +44,12 @@ def varying_sites(data: Dataset) -> int:
     Args:
         data: the rows.
     """
-    flat = data.x.reshape(len(data), -1)
-    missing = None if data.missing is None else data.missing.reshape(flat.shape)
-    lowest, highest = torch.full(flat.shape[1:], data.num_states), torch.full(flat.shape[1:], -1)
-    for begin in range(0, len(flat), _ROWS):
-        low = high = flat[begin : begin + _ROWS].long()
-        if missing is not None:
-            unknown = missing[begin : begin + _ROWS]
+    sites = math.prod(data.shape)
+    lowest, highest = torch.full((sites,), data.num_states), torch.full((sites,), -1)
+    for index in data.spread_rows().split(_ROWS):
+        low = high = data.rows(index).flatten(1)
+        if data.missing is not None:
+            unknown = data.missing[index].flatten(1)
             low, high = low.masked_fill(unknown, data.num_states), high.masked_fill(unknown, -1)
         lowest, highest = torch.minimum(lowest, low.amin(0)), torch.maximum(highest, high.amax(0))
     return int((lowest < highest).sum())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import SiteMask, States
 
 
@@ -45,6 +45,14 @@ class Observed:
         """``x`` with the known values in their places."""
         return torch.where(self.mask, self.values, x)
 
+    def to(self, device: torch.device) -> Observed:
+        """Return the pattern on ``device``.
+
+        Args:
+            device: where to.
+        """
+        return self if self.mask.device == device else Observed(self.mask.to(device), self.values.to(device))
+
     def check(self, x: States, num_states: int, data_states: Tensor | None = None, *, name: str = "x") -> None:
         """Refuses a pattern that does not fit the states ``x``, called ``name``, of ``num_states`` states each.
 
@@ -53,7 +61,7 @@ class Observed:
         if self.mask.shape != x.shape:
             raise ValueError(f"observed must have the shape of {name}, {tuple(x.shape)}, got {tuple(self.mask.shape)}")
         _check.states(self.values.masked_fill(~self.mask, 0), num_states, name="the observed values")
-        if data_states is not None and x.device.type == "cpu":
+        if data_states is not None and _device.is_host(x.device):
             allowed = data_states.to(x.device).expand(*x.shape, -1)
             values = self.values.masked_fill(~self.mask, 0)[..., None]
             impossible = self.mask & ~allowed.gather(-1, values).squeeze(-1)

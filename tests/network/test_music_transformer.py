@@ -20,9 +20,9 @@ def test_one_film_layer_per_layer_used_twice_in_the_encoder() -> None:
     assert sum(isinstance(module, FiLM) for module in network.modules()) == 3 + 2
     layer = network.encoder[0].eval()
     h, embedding = torch.randn(2, 4, 16), torch.randn(2, 16)
-    modulate = layer.film(embedding)
-    after_attention = modulate(layer.attention_norm(h + layer.attention(h)))
-    wanted = modulate(layer.mlp_norm(after_attention + layer.mlp(after_attention)))
+    modulation = layer.film(embedding)
+    after_attention = modulation.modulate(layer.attention_norm(h + layer.attention(h)))
+    wanted = modulation.modulate(layer.mlp_norm(after_attention + layer.mlp(after_attention)))
     torch.testing.assert_close(layer(h, embedding), wanted)
 
 

@@ -35,22 +35,22 @@ def test_film_begins_near_the_identity_and_acts_on_features() -> None:
     torch.manual_seed(0)
     film = FiLM(8, 3)
     h = torch.randn(2, 4, 5, 3)
-    torch.testing.assert_close(film(torch.zeros(2, 8))(h), h)
+    torch.testing.assert_close(film(torch.zeros(2, 8)).modulate(h), h)
     embedding = torch.randn(2, 8)
     scale, offset = film.linear(embedding).chunk(2, dim=-1)
-    torch.testing.assert_close(film(embedding)(h), scale[:, None, None] * h + offset[:, None, None])
+    torch.testing.assert_close(film(embedding).modulate(h), scale[:, None, None] * h + offset[:, None, None])
 
 
 def test_rotary_products_depend_on_distance_only() -> None:
     torch.manual_seed(0)
     q, k = torch.randn(2, 1, 8, dtype=torch.float64)
     rotation = Rotation.of_length(10, 8, like=q)
-    scores = rotation(q.expand(10, 8)) @ rotation(k.expand(10, 8)).T
+    scores = rotation.rotate(q.expand(10, 8)) @ rotation.rotate(k.expand(10, 8)).T
     for distance in range(-9, 10):
         diagonal = scores.diagonal(distance)
         torch.testing.assert_close(diagonal, diagonal[:1].expand_as(diagonal))
     assert scores[0].unique().numel() == 10
-    torch.testing.assert_close(rotation(q.expand(10, 8)).norm(dim=-1), q.norm().expand(10))
+    torch.testing.assert_close(rotation.rotate(q.expand(10, 8)).norm(dim=-1), q.norm().expand(10))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])

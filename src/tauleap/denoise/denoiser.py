@@ -25,8 +25,8 @@ class Denoiser(nn.Module, ABC):
 class NetworkDenoiser(Denoiser):
     """A network whose output is the logits: any module called as ``network(x_t, t)`` with t of shape (batch,).
 
-    If its ``forward`` has a parameter ``observed`` it is also told which sites are given, as a bool mask or None, and
-    if it has a parameter ``condition`` it gets the condition, untouched.
+    A network whose ``forward`` takes one argument is called without t. If ``forward`` has a parameter ``observed`` it
+    gets the given sites, as a bool mask or None, and if it has a parameter ``condition`` it gets the condition.
     """
 
     def __init__(self, network: nn.Module) -> None:

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import PerState, States, Time
 from tauleap.denoise.denoiser import Denoiser
 from tauleap.denoise.posterior import Posterior
@@ -56,6 +56,9 @@ class ExactDenoiser(Denoiser):
         if condition is not None:
             raise TypeError("ExactDenoiser takes no condition: its law is fixed by pmf")
         sites, size = self.pmf.ndim, self.process.num_states
+        x_t = _check.states(x_t, size)
+        device, where = x_t.device, _device.exact_device(x_t.device)
+        x_t, observed = x_t.to(where), None if observed is None else observed.to(where)
         likelihood = self.process.kernel_into(x_t, t, dtype=torch.float64)
         if math.prod(x_t.shape[1:]) != sites:
             raise ValueError(f"pmf has {sites} dimensions, so x must have {sites} sites a sample: {tuple(x_t.shape)}")
@@ -72,14 +75,14 @@ class ExactDenoiser(Denoiser):
         # A noisy state that the law cannot give has no posterior: every state is as good as another then.
         impossible = joint.sum(-1, keepdim=True) == 0
         logits = torch.where(impossible, 0.0, joint.log())
-        return Posterior(logits.reshape(likelihood.shape).to(self.pmf.dtype))
+        return Posterior(_device.moved_to(logits.reshape(likelihood.shape), device, self.pmf.dtype))
 
     def _joint_marginals(self, likelihood: PerState) -> PerState:
         """sum over the other sites of pmf(x0) prod_d likelihood_d(x0^d), for each site; (n, D, S)."""
         sites = likelihood.shape[1]
         marginals = []
         for site in range(sites):
-            table = self.pmf.to(torch.float64).movedim(site, 0)
+            table = self.pmf.to(likelihood.device).to(torch.float64).movedim(site, 0)
             others = [d for d in range(sites) if d != site]
             # Contract the last axis first, by one matrix product for all samples; the rest sample by sample.
             if others:

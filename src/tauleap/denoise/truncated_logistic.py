@@ -34,7 +34,7 @@ class TruncatedLogistic(Denoiser):
 
     def __init__(self, network: nn.Module, num_states: int) -> None:
         super().__init__()
-        self._ask = Asker(network)
+        self._ask = Asker(network, "2")
         self.num_states = _check.integer("num_states", num_states, least=2)
         self.network = network
 

@@ -1,7 +1,12 @@
 """Samples -> numbers with standard errors, and pictures.
 
-Pictures are in ``tauleap.evaluate.plots``, which is not imported here: it needs matplotlib.
+``tauleap.evaluate.plots`` and ``tauleap.evaluate.pushed`` are imported when they are first used: pictures need
+matplotlib.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from tauleap.evaluate.estimate import Estimate
 from tauleap.evaluate.exact import exact_law, exact_log_likelihood
@@ -12,6 +17,9 @@ from tauleap.evaluate.independent import Comparison, independent_bits_per_dim
 from tauleap.evaluate.likelihood import bits_per_dim
 from tauleap.evaluate.moments import Moments, grouped
 from tauleap.evaluate.per_row import Completions, row_hellinger, row_outliers
+
+if TYPE_CHECKING:
+    from tauleap.evaluate import plots, pushed
 
 __all__ = [
     "Comparison",
@@ -30,6 +38,23 @@ __all__ = [
     "hellinger",
     "hellinger_of_laws",
     "independent_bits_per_dim",
+    "plots",
+    "pushed",
     "row_hellinger",
     "row_outliers",
 ]
+
+_MODULES = ("plots", "pushed")
+
+
+def __getattr__(name: str) -> object:
+    """Return a module of this package that is imported only when it is used."""
+    if name in _MODULES:
+        import importlib
+
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

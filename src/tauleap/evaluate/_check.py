@@ -5,9 +5,10 @@ from __future__ import annotations
 from tauleap.reverse import ReverseProcess
 
 
-def reverse_process(value: object, function: str) -> None:
-    """A model that can be measured."""
+def reverse_process(value: object, function: str) -> ReverseProcess:
+    """Return a model that can be measured."""
     if not isinstance(value, ReverseProcess):
         raise TypeError(
             f"{function} takes a ReverseProcess, got {type(value).__name__}: write ReverseProcess(process, denoiser)"
         )
+    return value

@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tauleap import _device
+
 Value = TypeVar("Value", float, Tensor)
 
 
@@ -36,7 +38,7 @@ class Estimate(Generic[Value]):
         """
         if values.ndim != 1 or len(values) == 0:
             raise ValueError(f"values must be (n,) with n >= 1, got shape {tuple(values.shape)}")
-        exact, n = values.detach().to("cpu", torch.float64), len(values)
+        exact, n = _device.exact_on_cpu(values), len(values)
         stderr = float(exact.std()) / math.sqrt(n) if n > 1 else math.inf
         return Estimate(float(exact.mean()), stderr, n)
 

@@ -14,6 +14,7 @@ from tauleap.denoise import Posterior
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.on_cpu import in_float64
 
 _MOST_STATES = 2**16
 _BLOCK = 2**12
@@ -49,7 +50,7 @@ def exact_log_likelihood(
     >>> exact_log_likelihood(reverse, torch.tensor([[0], [1]])).exp()
     tensor([0.8000, 0.2000], dtype=torch.float64)
     """
-    reverse_process(reverse, "exact_log_likelihood")
+    reverse = in_float64(reverse_process(reverse, "exact_log_likelihood"))
     x = _check.states(x, reverse.process.num_states)
     if x.numel() == 0:
         raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
@@ -75,7 +76,7 @@ def exact_law(
     then every site is drawn from p(x0 | x_eps). ``condition`` is one condition, with a batch axis of 1. Spaces of more
     than 65,536 states are refused.
     """
-    reverse_process(reverse, "exact_law")
+    reverse = in_float64(reverse_process(reverse, "exact_law"))
     return _generated(reverse, _sites(shape), reverse.process.sampling_prior(), eps, tolerance, condition)
 
 
@@ -103,7 +104,7 @@ def _generated(
             f"{size} states at each of {sites} sites make {size}^{sites} states in all, more than {_MOST_STATES}: "
             "use bits_per_dim, which bounds the likelihood on any space"
         )
-    device = next((p.device for p in reverse.parameters()), start.device)
+    device = start.device
     states = torch.cartesian_prod(*[torch.arange(size, device=device)] * sites).reshape(-1, *shape)
     model = _Model(reverse, states, condition)
     law = torch.ones((), dtype=torch.float64, device=device)
@@ -119,7 +120,7 @@ def chain_law(reverse: ReverseProcess, law: Tensor, t: float, s: float, *, toler
 
     By the same equation and method as in :func:`exact_law`.
     """
-    reverse_process(reverse, "chain_law")
+    reverse = in_float64(reverse_process(reverse, "chain_law"))
     size = reverse.process.num_states
     states = torch.cartesian_prod(*[torch.arange(size, device=law.device)] * law.ndim).reshape(-1, law.ndim)
     with evaluating(reverse):

@@ -20,7 +20,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.pictures import pictures
 
@@ -150,7 +150,7 @@ def fid_and_is(
     options: dict[str, Any] = {
         "feature_extractor": extractor,
         "feature_extractor_weights_path": None if weights is None else str(_harmless(weights)),
-        "cuda": torch.cuda.is_available() if device is None else torch.device(device).type == "cuda",
+        "cuda": _device.has_cuda() if device is None else _device.runs_cuda(torch.device(device)),
     }
     if not isinstance(extractor, str):
         if not isinstance(extractor, fidelity.FeatureExtractorBase):
@@ -160,8 +160,8 @@ def fid_and_is(
             )
         if cache is not None or weights is not None or device is not None:
             raise ValueError("cache, weights and device are for extractors that are given by name")
-        place = next((p.device for p in extractor.parameters()), torch.device("cpu"))
-        options |= {"feature_extractor": _adapter(fidelity), "cuda": place.type == "cuda"}
+        place = next((p.device for p in extractor.parameters()), _device.CPU)
+        options |= {"feature_extractor": _adapter(fidelity), "cuda": _device.runs_cuda(place)}
     with _giving(extractor):
         found = fidelity.calculate_metrics(
             input1=first,
@@ -207,7 +207,7 @@ def _harmless(weights: str | os.PathLike[str]) -> Path:
     if not Path(weights).is_file():
         raise FileNotFoundError(f"there is no file of weights {weights}")
     try:
-        torch.load(weights, map_location="meta", weights_only=True)
+        torch.load(weights, map_location=_device.META, weights_only=True)
     except Exception as error:  # a damaged pickle fails in many ways
         raise ValueError(f"{weights} does not hold weights of a network and nothing else: {error}") from error
     return Path(weights)

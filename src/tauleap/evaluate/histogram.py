@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import Law, States
 from tauleap.evaluate.estimate import Estimate
 
@@ -51,7 +51,7 @@ def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
     """
     if p.shape != q.shape:
         raise ValueError(f"two laws must be tables of one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
-    p, q = p.to(torch.float64), q.to(torch.float64)
+    p, q = _device.exact(p), _device.exact(q)
     # As a sum of squares, which does not cancel when the laws are close.
     return math.sqrt(float(((p.sqrt() - q.sqrt()) ** 2).sum()) / 2)
 
@@ -61,6 +61,7 @@ def histogram(samples: States, num_states: int) -> Law:
     sites = samples[:1].numel()
     if num_states**sites > 2**24:
         raise ValueError(f"{num_states} states at each of {sites} sites are too many for a histogram")
+    samples = samples.to(_device.exact_device(samples.device))
     places = num_states ** torch.arange(sites - 1, -1, -1, device=samples.device)
     counts = torch.bincount((samples.reshape(len(samples), -1) * places).sum(1), minlength=num_states**sites)
     return (counts.double() / len(samples)).reshape([num_states] * sites)

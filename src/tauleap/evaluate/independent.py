@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import States
 from tauleap.evaluate.estimate import Estimate
 
@@ -57,7 +57,9 @@ def independent_bits_per_dim(
             if mask.shape != data.shape:
                 raise ValueError(f"{name} must have the shape of data, {tuple(data.shape)}, got {tuple(mask.shape)}")
             scored = scored & ~mask
-    log_probs = marginals.double().log2().expand(*data.shape, -1)
+    where = _device.exact_device(data.device)
+    data, scored = data.to(where), scored.to(where)
+    log_probs = _device.exact(marginals).log2().expand(*data.shape, -1)
     bits = -log_probs.gather(-1, data[..., None]).squeeze(-1)
     # Not a product with the mask: the marginal of an arbitrary state at a missing site may be 0.
     bits = torch.where(scored, bits, 0.0).reshape(len(data), -1).sum(1)

@@ -8,7 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import States
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
@@ -17,6 +17,7 @@ from tauleap.objective import CompleteElbo, Draw, Times, UniformTimes
 from tauleap.objective.draw import check_kinds, check_missing, has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
 from tauleap.sampling._progress import reporting
 
 
@@ -112,6 +113,9 @@ def bits_per_dim(
         raise TypeError(f"data must be an int64 tensor (n, *shape), got {given}")
     if data.ndim < 1 or data.numel() == 0:
         raise ValueError(f"data must be an int64 tensor (n, *shape) with n >= 1, got shape {tuple(data.shape)}")
+    if lacks_float64(data.device):
+        reverse, data = on_cpu(reverse), moved(data, _device.CPU)
+        observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
     missing = check_missing(missing, data, name="data")
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
@@ -120,7 +124,8 @@ def bits_per_dim(
     n = len(data)
     size = _check.integer("batch_size", batch_size, least=1)
     by_row = condition is not None and has_rows(condition, n)
-    places = _draw.uniforms((n, samples), torch.device("cpu"), generator)
+    places = _draw.uniforms((n, samples), _device.CPU, generator)
+    # On the CPU, so that a generator anywhere gives the same times.
     t, weight = (value.reshape(-1) for value in times.at((torch.arange(samples) + places) / samples))
     rows = torch.arange(n * samples).split(size)
     parts = []
@@ -132,7 +137,7 @@ def bits_per_dim(
                 data[pick],
                 times,
                 objective.needs,
-                t=t[row],
+                t=t[row].to(data.device),
                 observed=None if observed is None else Observed(observed.mask[pick], observed.values[pick]),
                 missing=None if missing is None else missing[pick],
                 condition=condition[pick.to(condition.device)] if condition is not None and by_row else condition,
@@ -141,7 +146,7 @@ def bits_per_dim(
             )
             loss = objective.evaluate(draw)
             # A time that is given has no weight of its own.
-            exact = {name: term.to("cpu", torch.float64) for name, term in loss.terms.items()}
+            exact = {name: _device.exact_on_cpu(term) for name, term in loss.terms.items()}
             parts.append(exact["prior"] + weight[row] * exact["path"] + exact["reconstruction"])
             advance()
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 
 
 class Moments:
@@ -120,7 +120,7 @@ def check_features(name: str, features: object) -> Tensor:
         )
     if features.ndim != 2 or features.shape[1] == 0:
         raise ValueError(f"{name} must be (n, F), one row a sample, got shape {tuple(features.shape)}")
-    exact = features.detach().to("cpu", torch.float64)
+    exact = _device.exact_on_cpu(features)
     if not bool(exact.isfinite().all()):
         raise ValueError(f"{name} must be finite, got nan or inf")
     return exact

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap.evaluate.estimate import Estimate
 
 
@@ -63,7 +63,7 @@ class Completions:
         """
         if values.ndim != 2 or values.numel() == 0:
             raise ValueError(f"values must be (runs, songs), one number a completion, got shape {tuple(values.shape)}")
-        exact = values.detach().to("cpu", torch.float64)
+        exact = _device.exact_on_cpu(values)
         spread = float(exact.mean(1).std()) if len(exact) > 1 else math.inf
         return Completions(Estimate.of_mean(exact.mean(0)), spread, len(exact))
 
@@ -79,7 +79,7 @@ def _counts(samples: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
     num_states = 1 + max(int(samples.max()), int(reference.max()))
     out = []
     for name, x in (("samples", samples), ("reference", reference)):
-        rows = _check.states(x, num_states, name=name).reshape(len(x), -1)
-        counts = torch.zeros(len(x), num_states, dtype=torch.float64, device=x.device)
+        rows = _check.states(x, num_states, name=name).reshape(len(x), -1).to(_device.exact_device(x.device))
+        counts = torch.zeros(len(x), num_states, dtype=torch.float64, device=rows.device)
         out.append(counts.scatter_add_(1, rows, torch.ones_like(rows, dtype=torch.float64)))
     return out[0], out[1]

@@ -20,11 +20,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap.denoise import Posterior
 from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
 from tauleap.evaluate.leaps import leap_laws
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.on_cpu import on_cpu
 from tauleap.sampling import (
     Ancestral,
     Extrapolated,
@@ -92,6 +94,7 @@ def path(
     accuracy: Accuracy = FULL,
 ) -> Iterator[tuple[float, Tensor]]:
     """Every time of the grid with the law there, beginning with ``law`` (S,)*D at the first."""
+    reverse, law = on_cpu(reverse), _device.exact_on_cpu(law)
     times = [float(t) for t in grid]
     yield times[0], law
     for t, s in pairwise(times):
@@ -128,15 +131,15 @@ def pushed(
 
 def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """q_t for data with the law ``data`` (S,)*D."""
-    law = data.to(torch.float64)
-    for site, kernel in enumerate(site_kernels(reverse.process, (data.ndim,), t)):
+    law = _device.exact_on_cpu(data)
+    for site, kernel in enumerate(site_kernels(on_cpu(reverse).process, (data.ndim,), t)):
         law = (law.movedim(site, -1) @ kernel).movedim(-1, site)
     return law
 
 
 def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     """Return the law from which sampling starts, (S,)*D: independent sites, each with its sampling prior."""
-    each = reverse.process.sampling_prior().to(torch.float64)
+    each = on_cpu(reverse).process.sampling_prior()
     law = torch.ones((), dtype=torch.float64, device=each.device)
     for one in each.expand(sites, -1):
         law = law[..., None] * one
@@ -150,13 +153,14 @@ def simulated(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """
     start, last = prior(reverse, data.ndim), marginal(reverse, data, 1.0)
     law = torch.where(start > 0, start / torch.where(start > 0, last, 1.0), 0.0)
-    for site, kernel in enumerate(site_kernels(reverse.process, (data.ndim,), 1.0, t)):
+    for site, kernel in enumerate(site_kernels(on_cpu(reverse).process, (data.ndim,), 1.0, t)):
         law = (law.movedim(site, -1) @ kernel.mT).movedim(-1, site)
     return marginal(reverse, data, t) * law
 
 
 def finished(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
     """``law`` at t after the final step of ``tauleap.sample``."""
+    reverse, law = on_cpu(reverse), _device.exact_on_cpu(law)
     if final == "none":
         return law
     if final == "mode":

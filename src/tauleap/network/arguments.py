@@ -1,4 +1,4 @@
-"""What a network's ``forward`` takes beside x and t, so that it is given nothing that it would ignore."""
+"""Call a network with those of t, ``observed`` and ``condition`` that its ``forward`` takes."""
 
 from __future__ import annotations
 
@@ -8,26 +8,57 @@ from torch import Tensor, nn
 
 from tauleap._shapes import SiteMask
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
 
 class Arguments:
-    """Which of ``observed`` and ``condition`` the ``forward`` of ``network`` has as parameters."""
+    """Know which of t, ``observed`` and ``condition`` the ``forward`` of a network has as parameters.
+
+    >>> import torch
+    >>> table = torch.nn.Sequential(torch.nn.Embedding(3, 4), torch.nn.Linear(4, 3))
+    >>> Arguments(table).call(table, torch.zeros(2, 5, dtype=torch.int64), torch.rand(2), None, None).shape
+    torch.Size([2, 5, 3])
+
+    Args:
+        network: A module whose ``forward`` takes x, and t as its second positional argument or by its name; it need
+            not take t.
+    """
 
     def __init__(self, network: nn.Module) -> None:
         parameters = inspect.signature(network.forward).parameters
-        takes_anything = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        kinds = [p.kind for p in parameters.values()]
+        takes_anything = inspect.Parameter.VAR_KEYWORD in kinds
         self._name = type(network).__name__
         self._takes_observed = takes_anything or "observed" in parameters
         self._takes_condition = takes_anything or "condition" in parameters
+        first = [p.name for p in parameters.values() if p.kind in _POSITIONAL][:2]
+        self._takes_time = inspect.Parameter.VAR_POSITIONAL in kinds or (
+            len(first) == 2 and first[1] not in ("observed", "condition")
+        )
+        self._names_time = not self._takes_time and "t" in parameters
 
-    def of(self, observed: SiteMask | None, condition: Tensor | None) -> dict[str, Tensor | None]:
-        """Those that it takes; a condition that it cannot take is an error."""
-        arguments: dict[str, Tensor | None] = {}
+    def call(
+        self, network: nn.Module, x: Tensor, t: Tensor, observed: SiteMask | None, condition: Tensor | None
+    ) -> object:
+        """Return the output of the network, whatever it is: networks of users return what they like.
+
+        Args:
+            network: The network, or one that wraps it with the same parameters.
+            x: The noisy states.
+            t: One time per sample.
+            observed: Which sites are given; None where none is.
+            condition: One entry per sample; None for an unconditional network.
+
+        Raises:
+            TypeError: There is a condition that the network does not take.
+        """
+        named: dict[str, Tensor | None] = {"t": t} if self._names_time else {}
         if self._takes_observed:
-            arguments["observed"] = observed
+            named["observed"] = observed
         if self._takes_condition:
-            arguments["condition"] = condition
+            named["condition"] = condition
         elif condition is not None:
             raise TypeError(
                 f"{self._name} takes no condition: give its forward a parameter `condition`, or leave condition out"
             )
-        return arguments
+        return network(x, t, **named) if self._takes_time else network(x, **named)

@@ -25,6 +25,6 @@ class SelfAttention(nn.Module):
         """(B, D, width) -> (B, D, width); queries and keys are turned by ``rotation``."""
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if rotation is not None:
-            q, k = rotation(q), rotation(k)
+            q, k = rotation.rotate(q), rotation.rotate(k)
         h = F.scaled_dot_product_attention(q, k, v)
         return self.out(h.transpose(1, 2).flatten(2))

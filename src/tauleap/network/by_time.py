@@ -90,7 +90,10 @@ class ByTime(nn.Module):
         return self._with_idle(said[0] if len(said) == 1 else torch.cat(said)[order.argsort()], counts)
 
     def _ask(self, number: int, x: Tensor, t: Tensor, observed: Tensor | None, condition: Tensor | None) -> Tensor:
-        return self.networks[number](x, t, **self._arguments[number].of(observed, condition))
+        out = self._arguments[number].call(self.networks[number], x, t, observed, condition)
+        if not isinstance(out, Tensor):
+            raise TypeError(f"network {number} must return a tensor, got {type(out).__name__}")
+        return out
 
     def _with_idle(self, out: Tensor, counts: list[int]) -> Tensor:
         """With a gradient of 0 for networks that had no sample: training over several processes waits for all."""

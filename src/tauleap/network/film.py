@@ -14,8 +14,9 @@ class Modulation(NamedTuple):
     scale: Tensor
     offset: Tensor
 
-    def __call__(self, h: Tensor) -> Tensor:
-        """(B, ..., width) -> (B, ..., width)."""
+    # A method with a name: torch.compile of PyTorch 2.6 cannot trace the call of a tuple.
+    def modulate(self, h: Tensor) -> Tensor:
+        """Return ``scale * h + offset``, in the shape (B, ..., width) of ``h``."""
         sites = (1,) * (h.ndim - 2)
         scale, offset = (p.view(p.shape[0], *sites, p.shape[1]) for p in self)
         return torch.addcmul(offset, scale, h)

@@ -29,7 +29,7 @@ class ResidualBlock(nn.Module):
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
         """(B, ..., width) -> (B, ..., width)."""
-        return self.film(embedding)(self.norm(h + self.mlp(h)))
+        return self.film(embedding).modulate(self.norm(h + self.mlp(h)))
 
 
 @final

@@ -32,9 +32,9 @@ class EncoderLayer(nn.Module):
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
         """(B, D, width) -> (B, D, width)."""
-        modulate = self.film(embedding)
-        h = modulate(self.attention_norm(h + self.dropout(self.attention(h))))
-        return modulate(self.mlp_norm(h + self.dropout(self.mlp(h))))
+        modulation = self.film(embedding)
+        h = modulation.modulate(self.attention_norm(h + self.dropout(self.attention(h))))
+        return modulation.modulate(self.mlp_norm(h + self.dropout(self.mlp(h))))
 
 
 @final

@@ -22,7 +22,8 @@ class Rotation(NamedTuple):
         angles = torch.arange(length, device=like.device, dtype=dtype).unsqueeze(-1) * frequencies
         return cls(angles.cos().to(like.dtype), angles.sin().to(like.dtype))
 
-    def __call__(self, h: Tensor) -> Tensor:
-        """(..., length, size) -> the same, turned."""
+    # A method with a name: torch.compile of PyTorch 2.6 cannot trace the call of a tuple.
+    def rotate(self, h: Tensor) -> Tensor:
+        """Return the features of ``h``, (..., length, size), rotated by the angles of their positions."""
         a, b = h.chunk(2, dim=-1)
         return torch.cat((a * self.cos - b * self.sin, b * self.cos + a * self.sin), dim=-1)

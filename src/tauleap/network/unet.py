@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.checks import check_call, check_dropout, check_shape, check_sizes
 from tauleap.network.encoding import normalise
@@ -242,6 +242,6 @@ def _laid_out(h: Tensor) -> Tensor:
     """Channels last, which saves a fifth of a training step, but where group norm would then take half of the time: on
     a CPU in half precision. The parameters keep the layout that files have.
     """
-    if h.device.type == "cpu" and h.dtype != torch.float32:
+    if _device.is_host(h.device) and h.dtype != torch.float32:
         return h
     return h.contiguous(memory_format=torch.channels_last)

@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tauleap import _device
+
 
 def group_norm(channels: int) -> nn.GroupNorm:
     """Group norm with up to 32 groups of at least four channels; ``channels`` must be a multiple of four."""
@@ -57,7 +59,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """softmax(q k^T / sqrt channels) v: torch's fused kernel, but where two products and their gradients take half of
     its time or less, on a CPU in half precision.
     """
-    if q.device.type == "cpu" and q.dtype == torch.bfloat16:
+    if _device.is_host(q.device) and q.dtype == torch.bfloat16:
         weights = torch.bmm(q * q.shape[-1] ** -0.5, k.transpose(1, 2)).softmax(-1)
         return torch.bmm(weights.to(v.dtype), v)
     return F.scaled_dot_product_attention(q[:, None], k[:, None], v[:, None])[:, 0]

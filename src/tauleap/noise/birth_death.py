@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import Law, Matrix
 from tauleap.noise.process import ForwardProcess
 from tauleap.noise.schedule import Schedule
@@ -52,11 +52,15 @@ class BirthDeath(ForwardProcess):
         size = self.num_states
         mean = 2 * self.rate * c
         mixed = mean >= size**2 / 10  # the smallest g is then above 1e-5, far above the rounding of the series
-        moved = c.new_empty(len(c), 2 * size)
-        if bool(mixed.any()):
-            moved[mixed] = _around_circle_by_cosines(mean[mixed], size)
-        if not bool(mixed.all()):
-            moved[~mixed] = _around_circle_by_bessel(mean[~mixed], size)
+        if _device.is_host(c.device):
+            moved = c.new_empty(len(c), 2 * size)
+            if bool(mixed.any()):
+                moved[mixed] = _around_circle_by_cosines(mean[mixed], size)
+            if not bool(mixed.all()):
+                moved[~mixed] = _around_circle_by_bessel(mean[~mixed], size)
+        else:  # both cost less than to look which are needed
+            by_bessel = _around_circle_by_bessel(mean, size)
+            moved = torch.where(mixed[:, None], _around_circle_by_cosines(mean, size), by_bessel)
         state = torch.arange(size, device=c.device)
         return moved[:, (state[:, None] - state).abs()] + moved[:, state[:, None] + state + 1]
 

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _device, _draw
 from tauleap._precision import full_precision
 from tauleap._shapes import PerState, States
 
@@ -21,11 +21,6 @@ from tauleap._shapes import PerState, States
 def along_batch(values: Tensor, ndim: int) -> Tensor:
     """``values`` of shape () or (batch,) with axes of size 1 behind them, ready to meet a tensor of ``ndim`` axes."""
     return values.reshape(values.shape + (1,) * (ndim - values.ndim)) if values.ndim else values
-
-
-def widest_dtype(device: torch.device) -> torch.dtype:
-    """Return float64, or float32 on mps, which has no float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 class Kernel(ABC):
@@ -57,20 +52,27 @@ class DenseKernel(Kernel):
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
         tiny = torch.finfo(matrix.dtype).tiny
         # To look for the smallest entry is cheaper than a copy, and mostly there is nothing to be made 0.
-        least = float(matrix.amin()) if matrix.device.type == "cpu" and matrix.numel() > 0 else 0.0
+        least = float(matrix.amin()) if _device.is_host(matrix.device) and matrix.numel() > 0 else 0.0
         self.matrix = matrix if least >= tiny else torch.nn.functional.hardshrink(matrix, tiny)
-        self._least = least if least >= tiny else None
+        self._positive = least if least >= tiny else None
         self._tables: dict[tuple[str, torch.dtype], Tensor] = {}
+
+    @cached_property
+    def extremes(self) -> list[tuple[float, bool]]:
+        """For each matrix its smallest entry that is not 0, and whether it has zeros. The host waits once."""
+        rows = self.matrix.reshape(-1, self.matrix.shape[-1] ** 2)
+        found = torch.stack([torch.where(rows > 0, rows, torch.inf).amin(-1), (rows == 0).any(-1).to(rows.dtype)])
+        return [(smallest, bool(zeros)) for smallest, zeros in found.mT.tolist()]
 
     @cached_property
     def smallest(self) -> float:
         """The smallest entry that is not 0."""
-        return self._least or float(torch.where(self.matrix > 0, self.matrix, torch.inf).min())
+        return self._positive or min(smallest for smallest, _ in self.extremes)
 
     @cached_property
     def has_zeros(self) -> bool:
         """Whether some state cannot be reached from some other, or so rarely that float64 has no number for it."""
-        return self._least is None and bool((self.matrix == 0).any())
+        return self._positive is None and any(zeros for _, zeros in self.extremes)
 
     def few(self, x: States) -> bool:
         """Whether tables, one a sample, would be larger than what is read of them for the states x."""
@@ -94,7 +96,8 @@ class DenseKernel(Kernel):
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
         if self.few(x):
-            return _draw.categorical(self.rows(x, torch.float64), generator)
+            weights = self.rows(x.to(self.matrix.device), torch.float64)
+            return _draw.categorical(weights, generator).to(x.device)
         cdf = self.table("cumulative", torch.float64, lambda: _draw.cumulative(self.matrix))
         rows = _row_numbers(cdf, x.to(cdf.device), None)
         return _draw.from_cdf(cdf.flatten(0, -2), rows, generator).reshape(x.shape).to(x.device)

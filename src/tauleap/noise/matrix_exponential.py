@@ -42,7 +42,7 @@ class MatrixExponential:
     """
 
     def __init__(self, generator: Tensor, stationary: Tensor | None = None) -> None:
-        self._size = len(generator)
+        self._size, self.device = len(generator), generator.device
         exit_rates = -generator.diagonal()
         self._fastest = float(exit_rates.max())
         identity = torch.eye(self._size, dtype=generator.dtype, device=generator.device)
@@ -63,10 +63,19 @@ class MatrixExponential:
         if stationary is not None:
             self._diagonalise(generator, stationary)
 
-    def __call__(self, c: Tensor) -> Tensor:
-        """exp(c R) for each entry of ``c``."""
+    def __call__(self, c: Tensor, largest: float | None = None) -> Tensor:
+        """Return exp(c R) for each entry of ``c``.
+
+        Args:
+            c: amounts of noise, (n,), where the generator is.
+            largest: what none of them exceeds, if it is known. Otherwise, and where the shorter way for small noise
+                does not follow from it, the largest is looked up, which makes the host wait.
+        """
         mean = c * (self._fastest / _APART)  # in quarters
-        largest = float(mean.max()) if c.numel() else 0.0
+        if largest is not None:
+            largest *= self._fastest / _APART
+        if largest is None or (largest >= self._apart and c.numel() > 1):
+            largest = float(mean.max()) if c.numel() else 0.0
         if largest <= self._reach:
             return self._by_products(mean, largest)
         mixed = (mean > self._reach) & (c >= self._mixed_from)

@@ -16,9 +16,9 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
-from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, widest_dtype
+from tauleap.noise.kernel import DenseKernel, Kernel, along_batch
 from tauleap.noise.matrix_exponential import MatrixExponential
 from tauleap.noise.schedule import Schedule
 from tauleap.noise.stationary import in_detailed_balance, stationary_law
@@ -32,7 +32,7 @@ class ForwardProcess(nn.Module, ABC):
     A batch at one time costs one kernel, and the kernels of times that come again are kept. Buffers hold float64 and
     keep it when the module is cast, since kernels are made in float64 and only used in the model's dtype. Rates and
     kernels come in float64 as well unless ``dtype`` is given, since many entries are too small for float32; for states
-    on mps, which has no float64, they come in float32.
+    on a device without float64, such as mps, they come in float32.
     """
 
     ordinal: bool = False
@@ -44,6 +44,7 @@ class ForwardProcess(nn.Module, ABC):
         if not isinstance(schedule, Schedule):
             raise TypeError(f"schedule must be a Schedule such as Constant(1.0), got {schedule!r}")
         self.schedule = schedule
+        self._moved_to = _device.CPU
         self._derived = _Derived()
         self.register_load_state_dict_post_hook(_forget_derived)
 
@@ -66,7 +67,7 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def data_states(self) -> Tensor:
         """Which states data may have, bool (S,) or (*shape, S)."""
-        return torch.ones(self.num_states, dtype=torch.bool, device=self._buffer_device(torch.device("cpu")))
+        return torch.ones(self.num_states, dtype=torch.bool, device=self._tables_device())
 
     @property
     def all_states_are_data(self) -> bool:
@@ -77,8 +78,8 @@ class ForwardProcess(nn.Module, ABC):
         """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
         c = self._noise_between(s, t)
         if c.ndim:
-            return self._cache.kernels(c, lambda: DenseKernel(self.exponential(c)))
-        return self._cache.kernel(float(c), lambda: DenseKernel(self.exponential(c[None])[0]))
+            return self._cache.kernels(c, (s, t), lambda: DenseKernel(self.exponential(c)))
+        return self._cache.kernel(float(c), lambda: DenseKernel(self._moved(self.exponential(c[None])[0])))
 
     def kept(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cached result of ``make``, which is called again once a buffer or an attribute has changed.
@@ -90,7 +91,12 @@ class ForwardProcess(nn.Module, ABC):
 
     def exponential(self, c: Tensor) -> Tensor:
         """exp(c R_b) for each of the (n,) amounts of noise ``c``: (n, S, S), in float64."""
-        return self._cache.get("exponential", self._matrix_exponential)(c)
+        exponential = self._cache.get("exponential", self._matrix_exponential)
+        if _device.is_host(exponential.device) or not c.numel():
+            return exponential(c.to(exponential.device))
+        # Where the noise is on the device, the host knows no more than that it is not beyond that of time 1.
+        largest = float(c.max() if _device.is_host(c.device) else self.schedule.total(1.0))
+        return exponential(_device.moved_to(c, exponential.device), largest)
 
     @final
     def rates_from(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
@@ -108,7 +114,7 @@ class ForwardProcess(nn.Module, ABC):
         x0 = self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
-        return self.kernel(t, s).rows(x0, dtype or widest_dtype(x0.device))
+        return self.kernel(t, s).rows(x0, dtype or _device.widest_dtype(x0.device))
 
     @final
     def kernel_into(self, x: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
@@ -116,7 +122,7 @@ class ForwardProcess(nn.Module, ABC):
         x = self._check_states(x, "x")
         _check.time(t, x.shape[0])
         _check.time(s, x.shape[0], name="s")
-        return self.kernel(t, s).columns(x, dtype or widest_dtype(x.device))
+        return self.kernel(t, s).columns(x, dtype or _device.widest_dtype(x.device))
 
     @final
     def propagate(self, w: PerState, t: Time, s: Time = 0.0) -> PerState:
@@ -143,9 +149,9 @@ class ForwardProcess(nn.Module, ABC):
     def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
         """The sum of R_t(x, .): how fast a site leaves its state; float64 unless ``dtype`` is given."""
         x = self._check_states(x, "x")
-        beta = self.schedule.rate(_check.time(t, x.shape[0])).to(x.device)
-        exits = self._base_exit_rates(x).to(dtype or widest_dtype(x.device))
-        return exits.mul_(along_batch(beta, x.ndim).to(exits.dtype))
+        beta = self.schedule.rate(_check.time(t, x.shape[0]))
+        exits = _device.moved_to(self._base_exit_rates(x), x.device, dtype or _device.widest_dtype(x.device))
+        return exits.mul_(along_batch(_device.moved_to(beta, x.device, exits.dtype), x.ndim))
 
     @final
     def draw_jump(self, x: States, sites: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
@@ -168,10 +174,11 @@ class ForwardProcess(nn.Module, ABC):
         return self.jump_rates().columns(x, dtype)
 
     def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
-        return self.jump_rates().rows(x.reshape(-1)[sites], torch.float64)
+        matrix = self.jump_rates().matrix
+        return self.jump_rates().rows(x.reshape(-1)[sites].to(matrix.device), torch.float64)
 
     def _base_exit_rates(self, x: States) -> PerSite:
-        return self.jump_rates().matrix.sum(1)[x.to(self.jump_rates().matrix.device)].to(x.device)
+        return self.jump_rates().matrix.sum(1)[x.to(self.jump_rates().matrix.device)]
 
     def _check_states(self, x: States, name: str) -> States:
         """Return states that this process can have, contiguous."""
@@ -184,34 +191,48 @@ class ForwardProcess(nn.Module, ABC):
 
     def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
         x = self._check_states(x, "x")
-        dtype = dtype or widest_dtype(x.device)
-        beta = self.schedule.rate(_check.time(t, x.shape[0])).to(device=x.device, dtype=dtype)
+        dtype = dtype or _device.widest_dtype(x.device)
+        beta = _device.moved_to(self.schedule.rate(_check.time(t, x.shape[0])), x.device, dtype)
         return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))
 
     def _noise_between(self, s: Time, t: Time) -> Tensor:
-        """c(t) - c(s) in float64, () or (B,), on the device of the buffers."""
+        """c(t) - c(s) in float64: () where the times are, or (B,) on the device of the tables."""
         later = _check.time(t)
         if not isinstance(s, Tensor) and s == 0:
             return self._after(later)
-        c = self.schedule.between(_check.time(s, name="s").to(later.device), later)
-        if c.device.type == "cpu" and bool((c < 0).any()):
+        c = self.schedule.between(_device.moved_to(_check.time(s, name="s"), later.device), later)
+        if _device.is_host(c.device) and bool((c < 0).any()):
             raise ValueError(f"s must not be later than t, got s = {s} and t = {t}")
-        return c.to(self._buffer_device(c.device))
+        return self._beside_tables(c)
 
     def _after(self, t: Tensor) -> Tensor:
-        """c(t) in float64, for a time that has been checked, on the device of the buffers."""
-        c = self.schedule.total(t)
-        return c.to(self._buffer_device(c.device))
+        """c(t) in float64, for a time that has been checked."""
+        return self._beside_tables(self.schedule.total(t))
 
-    def _buffer_device(self, otherwise: torch.device) -> torch.device:
-        return next((buffer.device for buffer in self.buffers()), otherwise)
+    def _moved(self, matrix: Tensor) -> Tensor:
+        """Return a kernel that a process may have computed on the CPU, where its one amount of noise is."""
+        return _device.moved_to(matrix, self._tables_device())
+
+    def _beside_tables(self, c: Tensor) -> Tensor:
+        """Return amounts of noise on the device of the tables; one alone may stay on the CPU, where it can be read."""
+        return _device.moved_to(c, self._tables_device()) if c.ndim else c
+
+    def _tables_device(self) -> torch.device:
+        """Where kernels are made: where the buffers are, or where a process without buffers was last moved to."""
+        return next((buffer.device for buffer in self.buffers()), self._moved_to)
 
     def _checked_generator(self) -> Tensor:
-        """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong."""
-        return self._cache.get("generator", lambda: _check.generator(self.generator(), self.num_states))
+        """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong.
+
+        It is moved to the other tables, as a process that computes its generator makes it on the CPU.
+        """
+        return self._cache.get(
+            "generator", lambda: _check.generator(self.generator(), self.num_states).to(self._tables_device())
+        )
 
     def _matrix_exponential(self) -> MatrixExponential:
-        generator, law = self._checked_generator(), self.stationary()
+        generator = self._checked_generator()
+        law = self.stationary().to(generator.device)
         return MatrixExponential(generator, law if in_detailed_balance(generator, law) else None)
 
     @property
@@ -226,13 +247,15 @@ class ForwardProcess(nn.Module, ABC):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:
         """Moves the float64 buffers without casting them; where a device has no float64 they stay on the CPU."""
+        before = self._tables_device()
         exact = {name: b for name, b in self._buffers.items() if b is not None and b.dtype == torch.float64}
         for name in exact:
             self._buffers[name] = None
         super()._apply(fn, recurse)
-        device = fn(torch.empty(0)).device
+        # From where they are, since a mere cast, such as half(), does not move anything.
+        self._moved_to = _device.exact_device(fn(torch.empty(0, device=before)).device)
         for name, buffer in exact.items():
-            self._buffers[name] = buffer.to("cpu" if device.type == "mps" else device)
+            self._buffers[name] = buffer.to(self._moved_to)
         self._derived.clear()
         return self
 
@@ -244,6 +267,18 @@ def _forget_derived(process: ForwardProcess, _: object) -> None:
     process._derived.clear()
 
 
+def _identity(t: Time) -> object:
+    """What tells times apart without a look at the values of a tensor, which may have been written to since."""
+    return (t, t._version) if isinstance(t, Tensor) and not t.is_inference() else t
+
+
+def _same(one: object, other: object) -> bool:
+    """Whether two results of ``_identity`` stand for the same times; a tensor that counts no writes never does."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return one[0] is other[0] and one[1] == other[1]
+    return isinstance(one, float | int) and one == other
+
+
 class _Derived:
     """The cache of what follows from a process' buffers and attributes: tables, and kernels by their amount of noise.
 
@@ -253,7 +288,7 @@ class _Derived:
     def __init__(self) -> None:
         self._values: dict[str, Any] = {}
         self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
-        self._last: tuple[Tensor, weakref.ref[DenseKernel]] | None = None
+        self._last: tuple[Tensor, list[object], weakref.ref[DenseKernel]] | None = None
         self._buffers: list[tuple[Tensor, int | None]] = []
 
     def valid_for(self, buffers: Collection[Tensor | None]) -> _Derived:
@@ -292,14 +327,22 @@ class _Derived:
         self._kernels.move_to_end(c)
         return self._kernels[c]
 
-    def kernels(self, c: Tensor, make: Callable[[], DenseKernel]) -> DenseKernel:
-        """One kernel a sample: large, so the last is found again only as long as somebody holds it."""
-        last = self._last
-        kernel = last[1]() if last is not None and torch.equal(last[0], c) else None
+    def kernels(self, c: Tensor, times: tuple[Time, Time], make: Callable[[], DenseKernel]) -> DenseKernel:
+        """One kernel per sample: large, so the last is found again only as long as it is in use.
+
+        On the CPU it is found by its amounts of noise ``c``; elsewhere, where the host would wait for a comparison, by
+        the tensors of ``times`` from which they came.
+        """
+        kernel = None
+        if self._last is not None and (kernel := self._last[2]()) is not None:
+            known, before, _ = self._last
+            here = _device.is_host(c.device)
+            if not (torch.equal(known, c) if here else all(map(_same, map(_identity, times), before))):
+                kernel = None
         if kernel is None:
             with torch.inference_mode(False):
                 kernel = make()
-            self._last = c.clone(), weakref.ref(kernel)
+            self._last = c.clone(), [_identity(t) for t in times], weakref.ref(kernel)
         return kernel
 
     def clear(self) -> None:

@@ -9,16 +9,42 @@ vocabulary of 50,257 states is ordinary; ``pi`` may differ from site to site.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import final
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
 from tauleap.noise.kernel import Kernel, along_batch
 from tauleap.noise.process import ForwardProcess
 from tauleap.noise.schedule import Schedule
+
+_DOMINANT = 0.9  # with more mass in one state, float32 leaves fewer than six digits of the mass of the others
+
+
+class LawFacts(NamedTuple):
+    """What arithmetic must know of a law, as plain numbers: found once, since looking makes the host wait."""
+
+    least: float
+    least_positive: float
+    even: bool
+    """Whether all states have the same probability, and all sites."""
+    spread: bool
+    """False where every law has all its mass in one state."""
+    dominated: bool
+    """Whether some state has nearly all of the mass, so that ``1 - pi`` has lost its digits."""
+
+    @staticmethod
+    def of(law: Law) -> LawFacts:
+        """Return the facts about ``law``, (S,) or (*shape, S), by one look at the device."""
+        positive = torch.where(law > 0, law, torch.inf).min()
+        spread = (law.amax(-1) < 1).any()
+        dominated = ((law > _DOMINANT) & (law < 1)).any()
+        found = torch.stack([law.min(), law.max(), positive, spread.to(law.dtype), dominated.to(law.dtype)]).tolist()
+        least, largest, least_positive, spread, dominated = found
+        even = law.ndim == 1 and least == largest
+        return LawFacts(least, least_positive, even, even or bool(spread), bool(dominated))
 
 
 class RankOneKernel(Kernel):
@@ -27,8 +53,8 @@ class RankOneKernel(Kernel):
     ``elsewhere`` is the mass of all states but each one, ``mass_elsewhere(law)``.
     """
 
-    def __init__(self, noise: Tensor, law: Law, elsewhere: Law) -> None:
-        self.noise = noise
+    def __init__(self, noise: Tensor, law: Law, elsewhere: Law, facts: LawFacts) -> None:
+        self.noise, self.facts = noise, facts
         self.stayed = torch.exp(-noise)
         self.moved = -torch.expm1(-noise)
         self.law, self.elsewhere = law, elsewhere
@@ -39,18 +65,18 @@ class RankOneKernel(Kernel):
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
         stayed, moved = self._shares(x.ndim + 1, x.device, dtype)
-        out = (moved * _moved_to(self.law, x.device, dtype)).expand(*x.shape, -1).clone()
+        out = (moved * _device.moved_to(self.law, x.device, dtype)).expand(*x.shape, -1).clone()
         return out.scatter_add_(-1, x[..., None], stayed.expand(*x.shape, 1))
 
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
         elsewhere = along_batch(self.moved, x.ndim) * self.law_at(x)
         at_x = along_batch(self.stayed, x.ndim) + elsewhere
-        out = _moved_to(elsewhere, x.device, dtype)[..., None].repeat(*(1,) * x.ndim, self.law.shape[-1])
-        return out.scatter_(-1, x[..., None], _moved_to(at_x, x.device, dtype)[..., None])
+        out = _device.moved_to(elsewhere, x.device, dtype)[..., None].repeat(*(1,) * x.ndim, self.law.shape[-1])
+        return out.scatter_(-1, x[..., None], _device.moved_to(at_x, x.device, dtype)[..., None])
 
     def propagate(self, w: PerState) -> PerState:
         stayed, moved = self._shares(w.ndim, w.device, w.dtype)
-        return stayed * w + moved * w.sum(-1, keepdim=True) * _moved_to(self.law, w.device, w.dtype)
+        return stayed * w + moved * w.sum(-1, keepdim=True) * _device.moved_to(self.law, w.device, w.dtype)
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
         stays = _draw.uniforms(x.shape, self.law.device, generator) < along_batch(self.stayed, x.ndim)
@@ -59,12 +85,7 @@ class RankOneKernel(Kernel):
 
     def _shares(self, ndim: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         stayed, moved = along_batch(self.stayed, ndim), along_batch(self.moved, ndim)
-        return _moved_to(stayed, device, dtype), _moved_to(moved, device, dtype)
-
-
-def _moved_to(value: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
-    """Cast first, moved second: the device may have no float64."""
-    return value.to(dtype).to(device)
+        return _device.moved_to(stayed, device, dtype), _device.moved_to(moved, device, dtype)
 
 
 def at_own_state(law: Law, x: States) -> PerSite:
@@ -108,7 +129,8 @@ class RankOneProcess(ForwardProcess):
     def kernel_after(self, c: Tensor) -> RankOneKernel:
         """The kernel once the noise ``c`` has come, float64 of shape () or (batch,): O(1) a sample, nothing to keep."""
         law = self.stationary()
-        return RankOneKernel(self.speed * c.to(law.device), law, self.elsewhere())
+        noise = self.speed * (_device.moved_to(c, law.device) if c.ndim else c)
+        return RankOneKernel(noise, law, self.elsewhere(), self.kept("facts", lambda: LawFacts.of(law)))
 
     @final
     def elsewhere(self) -> Law:
@@ -126,12 +148,12 @@ class RankOneProcess(ForwardProcess):
         return self.speed * (law.expand(self.num_states, -1) - identity)
 
     def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
-        law = _moved_to(self.speed * self.stationary(), x.device, dtype)
+        law = _device.moved_to(self.speed * self.stationary(), x.device, dtype)
         out = law.expand(*x.shape, -1).clone()
         return out.scatter_(-1, x[..., None], 0.0)
 
     def _base_rates_into(self, x: States, dtype: torch.dtype) -> PerState:
-        into = _moved_to(self.speed * at_own_state(self.stationary(), x), x.device, dtype)
+        into = _device.moved_to(self.speed * at_own_state(self.stationary(), x), x.device, dtype)
         return into[..., None].repeat(*(1,) * x.ndim, self.num_states).scatter_(-1, x[..., None], 0.0)
 
     def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
@@ -142,7 +164,7 @@ class RankOneProcess(ForwardProcess):
         return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
 
     def _base_exit_rates(self, x: States) -> PerSite:
-        return self.speed * at_own_state(self.elsewhere(), x).to(x.device)
+        return self.speed * at_own_state(self.elsewhere(), x)
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         law = self.stationary()

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap.objective.draw import Draw
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.prior import prior_divergence
@@ -56,7 +56,7 @@ class DiscreteTimeElbo(Objective):
         process, number = draw.reverse.process, (draw.t * self.steps).round()
         t, s = number / self.steps, (number - 1) / self.steps
         on_grid = ((draw.t - t).abs() * self.steps < 1e-3) & (number >= 1)
-        if draw.t.device.type == "cpu" and not bool(on_grid.all()):
+        if _device.is_host(draw.t.device) and not bool(on_grid.all()):
             raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {draw.t.tolist()}")
         step = draw.reversal("noised").step(process.kernel(s), process.kernel(t, s))
         value = draw.sum(step.divergence(draw.x0, draw.posterior("noised")))

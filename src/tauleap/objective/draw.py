@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSite, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
@@ -64,10 +64,11 @@ class Draw:
         if self.share > 1 and reverse.process.prior().ndim > 1:
             raise ValueError("the sites of this process have laws of their own, so that samples cannot share a time")
         if t is None:
-            drawn = times.draw(len(x0) // self.share, device=_exact_device(x0), generator=generator)
+            drawn = times.draw(len(x0) // self.share, device=_device.exact_device(x0.device), generator=generator)
             self.t, self.weight = (each.repeat_interleave(self.share) for each in drawn)
         else:
-            self.t = _check.time(t, len(x0))
+            given = _check.time(t, len(x0))
+            self.t = _device.moved_to(given, x0.device) if given.ndim else given
             self.weight = torch.ones_like(self.t)
         self._reversals: dict[Pass, Reversal] = {}
         self.parts: dict[float, Draw] = {}
@@ -109,13 +110,14 @@ class Draw:
         site = _draw.categorical(rates, self.generator).masked_fill_(~self.can_jump, 0)
         site += torch.arange(len(x), device=rates.device) * rates.shape[1]
         after = self.reverse.process.draw_jump(x.to(rates.device), site, generator=self.generator)
-        jumps = self.can_jump.nonzero().squeeze(-1)
-        return x.reshape(-1).index_copy(0, site[jumps].to(x.device), after[jumps].to(x.device)).reshape(x.shape)
+        flat, site = x.reshape(-1), site.to(x.device)
+        after = torch.where(self.can_jump.to(x.device), after.to(x.device), flat.index_select(0, site))
+        return flat.index_copy(0, site, after).reshape(x.shape)
 
     @cached_property
     def exit_rates(self) -> PerSite:
         """How fast each scored site of x leaves its state in the forward process, in float64; 0 elsewhere."""
-        x = self.noised.to(_exact_device(self.noised))
+        x = self.noised.to(_device.exact_device(self.noised.device))
         rates = self.reverse.process.exit_rate(x, self.t, dtype=torch.float64)
         return rates.masked_fill(~self.scored.to(rates.device), 0.0)
 
@@ -188,16 +190,16 @@ class Draw:
         if len(passes) == 1:
             which = passes[0]
             return {which: self._ask(self.x(which), self.time(which), self.observed, self.condition)}
-        size, device = len(self.x0), self.x0.device
+        size, where = len(self.x0), _device.exact_device(self.x0.device)
         x = torch.cat([self.x(which) for which in passes])
-        t = torch.cat([torch.as_tensor(self.time(which), dtype=torch.float64).expand(size) for which in passes])
+        t = torch.cat([_times(self.time(which), where).expand(size) for which in passes])
         observed, condition = self.observed, self.condition
         if observed is not None:
             repeats = (len(passes), *(1,) * (self.x0.ndim - 1))
             observed = Observed(observed.mask.repeat(repeats), observed.values.repeat(repeats))
         if condition is not None and self.rows:
             condition = torch.cat([condition] * len(passes))
-        told = self._ask(x, t.to(device) if device.type != "mps" else t, observed, condition)
+        told = self._ask(x, t, observed, condition)
         return {
             which: told.rearranged(lambda values, number=number: values[number * size : (number + 1) * size])
             for number, which in enumerate(passes)
@@ -215,7 +217,7 @@ class Draw:
             self.observed.check(x0, process.num_states, name="x0")
             x0 = self.observed.fill(x0)
         x0 = process._check_states(x0, "x0")
-        if x0.device.type == "cpu" and not process.all_states_are_data:
+        if _device.is_host(x0.device) and not process.all_states_are_data:
             wrong = at_own_state(process.data_states.double(), x0) == 0
             if self.missing is not None:
                 wrong &= ~self.missing
@@ -251,6 +253,13 @@ class Draw:
         return x if self.observed is None else self.observed.fill(x)
 
 
+def _times(t: Time, device: torch.device) -> Tensor:
+    """Return times in float64 on ``device``, where a number needs no copy."""
+    if isinstance(t, Tensor):
+        return t.to(device, torch.float64)
+    return torch.full((), t, dtype=torch.float64, device=device)
+
+
 def has_rows(condition: Tensor, batch: int) -> bool:
     """Whether a condition has a row for each of ``batch`` samples, going by its length."""
     return condition.ndim > 0 and len(condition) == batch
@@ -278,8 +287,3 @@ def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> Si
             f"got {tuple(missing.shape)}"
         )
     return missing.expand(x0.shape).contiguous()
-
-
-def _exact_device(x: States) -> torch.device:
-    """Where float64 can be had: with the data, unless they are on mps."""
-    return torch.device("cpu") if x.device.type == "mps" else x.device

@@ -15,11 +15,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import States, Time
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.times import GridTimes, Times, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,16 @@ class Loss:
     def mean(self) -> Float[Tensor, ""]:
         """The mean over the batch: what is minimised."""
         return self.value.mean()
+
+    def to(self, device: torch.device) -> Loss:
+        """Return the loss and its terms on ``device``, float64 in the widest dtype there; itself if they are there.
+
+        Args:
+            device: where to.
+        """
+        if self.value.device == device:
+            return self
+        return Loss(moved(self.value, device), {name: moved(term, device) for name, term in self.terms.items()})
 
     def scaled(self, factor: float) -> Loss:
         """The loss and all its terms times a number."""
@@ -96,6 +108,10 @@ class Objective(ABC):
             raise TypeError(f"x0 must be an int64 tensor (batch, *shape), got {given}")
         if x0.ndim < 1 or x0.numel() == 0:
             raise ValueError(f"x0 must hold at least one sample with at least one site, got shape {tuple(x0.shape)}")
+        device = x0.device
+        if lacks_float64(device):
+            reverse, x0, t = on_cpu(reverse), moved(x0, _device.CPU), moved(t, _device.CPU)
+            observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
         draw = Draw(
             reverse,
             x0,
@@ -108,7 +124,7 @@ class Objective(ABC):
             share=self.share,
             generator=generator,
         )
-        return self.evaluate(draw)
+        return self.evaluate(draw).to(device)
 
     @final
     def __add__(self, other: Objective) -> Objective:

@@ -8,8 +8,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tauleap import _device
 from tauleap.noise import ForwardProcess, RankOneProcess
-from tauleap.noise.kernel import along_batch, widest_dtype
+from tauleap.noise.kernel import along_batch
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
 from tauleap.objective.times import Times, UniformTimes
@@ -63,7 +64,7 @@ class PaperElbo(Objective):
     def _signal_weight(self, draw: Draw) -> Float[Tensor, " batch"]:
         """1 / N, and 0 where nothing can jump; in float64."""
         process, x = draw.reverse.process, draw.jumped
-        dtype = widest_dtype(x.device)
+        dtype = _device.widest_dtype(x.device)
         exits = process.exit_rate(x, draw.t, dtype=dtype).masked_fill(~draw.scored, 0.0)
         total = exits.reshape(len(x), -1).sum(-1)
         rates = _exit_rates(process).to(dtype).to(x.device)[None]

@@ -5,13 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import Law, PerSite, States
 from tauleap.noise import DenseKernel, ForwardProcess, RankOneKernel
 from tauleap.noise.rank_one import at_own_state
 
 
 def prior_divergence(process: ForwardProcess, x0: States) -> PerSite:
-    """KL(q_1|0(. | x0) || prior) of each site, in nats, in float64; inf where the prior lacks a state that q has.
+    """KL(q_1|0(. | x0) || prior) of each site, in nats; inf where the prior lacks a state that q has.
+
+    In float64, or in float32 on a device without it.
 
     For a kernel ``alpha I + (1 - alpha) 1 pi^T`` it is O(S) for all states together:
 
@@ -26,8 +29,10 @@ def prior_divergence(process: ForwardProcess, x0: States) -> PerSite:
     noise = float(process.schedule.total(1.0))
     table = process.kept(f"prior divergence at c = {noise!r}", lambda: _table(process))
     if table is None:
-        return _relative(process.kernel(1.0).rows(x0, torch.float64), process.prior().to(x0.device)).sum(-1)
-    return at_own_state(table, x0).to(x0.device)
+        prior = process.prior()
+        rows = process.kernel(1.0).rows(x0.to(prior.device), torch.float64)
+        return _device.moved_to(_relative(rows, prior).sum(-1), x0.device)
+    return _device.moved_to(at_own_state(table, x0), x0.device)
 
 
 def _table(process: ForwardProcess) -> Law | None:

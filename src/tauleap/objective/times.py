@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 
 
 class Times(ABC):
@@ -45,7 +45,7 @@ class Times(ABC):
         >>> (t.sort().values * 4).floor()  # one in each quarter
         tensor([0., 1., 2., 3.], dtype=torch.float64)
         """
-        where = torch.device("cpu") if device is None else device
+        where = _device.CPU if device is None else device
         if self.stratified:
             return self.at(_draw.stratified(batch, where, generator))
         return self.at(_draw.uniforms((batch,), where, generator))
@@ -241,13 +241,14 @@ def fitted_times(
     eps = UniformTimes(eps).eps
     if not bool(((t >= eps - 1e-6) & (t <= 1)).all()):  # nan is neither; float32 may have rounded eps down
         raise ValueError(f"t must lie in (eps, 1) = ({eps:g}, 1), got values from {float(t.min())} to {float(t.max())}")
-    part = ((t.detach().double() - eps) / (1 - eps) * parts).floor().clamp(0, parts - 1).long()
+    t, loss = _device.exact(t.detach()), _device.exact(loss.detach())
+    part = ((t - eps) / (1 - eps) * parts).floor().clamp(0, parts - 1).long()
     squares = torch.zeros(parts, dtype=torch.float64, device=t.device)
-    counts = torch.zeros_like(squares).index_add_(0, part, torch.ones_like(t, dtype=torch.float64))
+    counts = torch.zeros_like(squares).index_add_(0, part, torch.ones_like(t))
     if bool((counts == 0).any()):
         empty = (counts == 0).nonzero().flatten().tolist()
         raise ValueError(f"every one of the {parts} parts needs a loss, parts {empty} have none: take fewer parts")
-    squares.index_add_(0, part, loss.detach().double() ** 2)
+    squares.index_add_(0, part, loss**2)
     roots = (squares / counts).sqrt()
     if not bool(torch.isfinite(roots).all()) or float(roots.sum()) == 0:
         raise ValueError("the losses must be finite, and not all 0")

@@ -205,15 +205,15 @@ def _in_the_order_of(
 
     def read() -> tuple[Dataset, Dataset | None]:
         learnt, held_out = data()
-        learnt = replace(learnt, x=form.states(learnt.x))
-        return learnt, None if held_out is None else replace(held_out, x=form.states(held_out.x))
+        learnt = replace(learnt, x=form.states(learnt.in_memory()))
+        return learnt, None if held_out is None else replace(held_out, x=form.states(held_out.in_memory()))
 
     return read
 
 
 def _tunes() -> tuple[Dataset, Dataset]:
     """Split by song; the rows to train with in all keys."""
-    x = open_tunes().dataset.x
+    x = open_tunes().dataset.in_memory()
     learnt, held_out = split_by_song(x, max(1, len(x) // 10))
     return in_all_keys(Dataset(x[learnt], NUM_STATES)), Dataset(x[held_out], NUM_STATES)
 

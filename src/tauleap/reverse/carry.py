@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import torch
 
+from tauleap import _device
 from tauleap._shapes import PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel, Kernel, RankOneKernel
@@ -48,9 +49,9 @@ def _exchange_rank_one(logits: PerState, x: States, kernel: RankOneKernel, sign:
     elsewhere = along_batch(kernel.moved, x.ndim) * law
     known = elsewhere == 0  # then x0 is x
     extra = torch.log1p(along_batch(kernel.stayed, x.ndim) / torch.where(known, 1.0, elsewhere))
-    extra = torch.where(known, 0.0, sign * extra).to(logits.dtype).to(logits.device)
+    extra = _device.moved_to(torch.where(known, 0.0, sign * extra), logits.device, logits.dtype)
     out = logits.scatter_add(-1, x[..., None], extra[..., None])
-    if sign > 0 and bool(known.any()):
+    if sign > 0 and (not _device.is_host(known.device) or bool(known.any())):
         own = torch.arange(logits.shape[-1], device=x.device) == x[..., None]
         out = out.masked_fill(known.to(x.device)[..., None] & ~own, -torch.inf)
     return out

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import PerState, States
 from tauleap.noise import DenseKernel
 from tauleap.reverse.mixture import Wanted, Worked, blocks
@@ -100,7 +101,8 @@ class _Splitting:
         onward = torch.nn.functional.hardshrink(here(mixture.onward.matrix), torch.finfo(dtype).tiny)
         into = here(_into_table(mixture.into, dtype))
         inverse = here(inverse_table(mixture.over, torch.float64))
-        return _Tables(inverse, onward, into, _nearly_zero(extremes) or float(onward.amin()) < _RARE)
+        least = 0.0 if mixture.onward.has_zeros else mixture.onward.smallest
+        return _Tables(inverse, onward, into, _nearly_zero(extremes) or least < max(_RARE, torch.finfo(dtype).tiny))
 
     def _gathered(self, chosen: slice) -> _Tables:
         """Where the samples' kernels are read at few places: in float64, as casting them all would cost more."""
@@ -120,11 +122,7 @@ class _Splitting:
     @cached_property
     def _extremes(self) -> list[tuple[float, bool]]:
         """For each kernel ``over`` its smallest entry that is not 0, and whether it has zeros."""
-        if self.mixture.over.matrix.ndim == 2:
-            return [(self.mixture.over.smallest, self.mixture.over.has_zeros)]
-        matrix = self.mixture.over.matrix.reshape(-1, self.logits.shape[-1] ** 2)
-        smallest = torch.where(matrix > 0, matrix, torch.inf).amin(-1)
-        return list(zip(smallest.tolist(), (matrix == 0).any(-1).tolist(), strict=True))
+        return self.mixture.over.extremes
 
 
 def _nearly_zero(extremes: list[tuple[float, bool]]) -> bool:
@@ -251,7 +249,7 @@ def _column(value: Tensor | None, part: slice, sites: int, like: Tensor) -> Tens
     """A number for all samples, or one for each, as a column that meets the rows of ``part``."""
     if value is None:
         return like.new_ones(1, 1)
-    value = value.to(like.dtype).to(like.device)
+    value = _device.moved_to(value, like.device, like.dtype)
     if value.ndim == 0:
         return value.reshape(1, 1)
     return value[:, None].expand(-1, sites).reshape(-1, 1)[part]

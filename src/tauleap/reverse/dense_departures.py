@@ -27,7 +27,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _device, _draw
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, States
@@ -77,7 +77,7 @@ class DenseDepartures(Departures):
     @full_precision
     def _exit_rate(self) -> PerSite:
         logits = self.posterior.logits
-        scale = along_batch(self.scale, self.x.ndim).to(logits.dtype).to(self.x.device)
+        scale = _device.moved_to(along_batch(self.scale, self.x.ndim), self.x.device, logits.dtype)
         if logits.requires_grad:
             probs = reachable_probs(self.over, self.x, self.posterior)
             exits = self.over.select(self._exit_table(probs.dtype), self.x)

@@ -7,6 +7,7 @@ import math
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
@@ -33,7 +34,7 @@ class DenseMixture(Mixture):
     @full_precision
     def mixed(self, posterior: Posterior) -> PerState:
         logits = posterior.logits
-        if logits.requires_grad or logits.device.type != "cpu":
+        if logits.requires_grad or not _device.is_host(logits.device):
             return self._mixed(posterior)
         # A few rows at a time: what is made on the way stays in the cache and out of the memory. Where all samples
         # have one kernel, a site is as good as a sample.
@@ -103,7 +104,7 @@ class DenseMixture(Mixture):
         return compare(self, logits, x0, wanted)
 
     def _scale(self, dtype: torch.dtype, ndim: int) -> Tensor:
-        return along_batch(self.scale, ndim).to(dtype).to(self.x.device)
+        return _device.moved_to(along_batch(self.scale, ndim), self.x.device, dtype)
 
 
 def reachable_states(kernel: DenseKernel, x: States) -> Tensor | None:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSite, States, Time
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
@@ -48,9 +48,12 @@ class Corrected(Departures):
         forward = self.forward.reshape(-1)[chosen].to(torch.float64)
         total = forward + self.backward.exit_rate.reshape(-1)[chosen].to(torch.float64)
         noises = _draw.uniforms(chosen.shape, self.x.device, generator) * total < forward
+        # Those that jump with the noise first: to know how many there are is the only look at the device.
+        order, number = noises.argsort(descending=True, stable=True), int(noises.sum())
+        forwards, backwards = order[:number], order[number:]
         out = torch.empty_like(chosen)
-        out[noises] = self.process.draw_jump(self.x, chosen[noises], generator=generator)
-        out[~noises] = self.backward.draw(chosen[~noises], generator)
+        out[forwards] = self.process.draw_jump(self.x, chosen[forwards], generator=generator)
+        out[backwards] = self.backward.draw(chosen[backwards], generator)
         return out
 
 
@@ -76,7 +79,7 @@ def exit_rates(departures: Departures) -> PerSite:
 
 
 def check_rates(exits: Tensor) -> None:
-    if exits.device.type == "cpu" and bool(exits.isnan().any()):
+    if _device.is_host(exits.device) and bool(exits.isnan().any()):
         raise ValueError(
             "the denoiser's posterior gives rates that are nan: its logits are nan, or -inf for every clean state from "
             "which x can come; let it give a finite logit to each state that data can have"

@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from tauleap import _device
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, States
 from tauleap.denoise import Posterior
@@ -110,7 +111,7 @@ class Mixture(ABC):
 
 def blocks(rows: Tensor, entries: int) -> Iterator[slice]:
     """``rows`` (n, ...) in blocks of about so many entries, all nearly of a size; but all at once unless on a CPU."""
-    count = -(-rows.numel() // entries) if rows.device.type == "cpu" else 1
+    count = -(-rows.numel() // entries) if _device.is_host(rows.device) else 1
     length = rows.shape[0]
     size = -(-length // max(1, min(length, count)))
     return (slice(start, min(start + size, length)) for start in range(0, length, max(1, size)))

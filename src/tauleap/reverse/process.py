@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check, _draw
+from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, Kernel, RankOneProcess
-from tauleap.noise.kernel import widest_dtype
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse.bound import ExitBound, exit_bound
 from tauleap.reverse.carry import carried
@@ -17,6 +16,7 @@ from tauleap.reverse.dense import DenseReversal
 from tauleap.reverse.departures import Corrected, Departures, Free, exit_rates, positions
 from tauleap.reverse.first_jump import FirstJumpClock
 from tauleap.reverse.mixture import Mixture
+from tauleap.reverse.on_cpu import exactly
 from tauleap.reverse.rank_one import RankOneReversal
 from tauleap.reverse.reversal import Reversal
 from tauleap.reverse.undefined import check_defined
@@ -48,6 +48,7 @@ class ReverseProcess(nn.Module):
         self.process = process
         self.denoiser = denoiser
 
+    @exactly
     def posterior(
         self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
@@ -60,6 +61,7 @@ class ReverseProcess(nn.Module):
             posterior = posterior.restricted(possible | ~possible.any(-1, keepdim=True))
         return check_defined(posterior, t)
 
+    @exactly
     def ratios(
         self,
         x: States,
@@ -73,6 +75,7 @@ class ReverseProcess(nn.Module):
         x = self._enter(x, t, observed)
         return _reversal(self.process, x, t).ratios(self._told(posterior, x, t, observed, condition))
 
+    @exactly
     def rates(
         self,
         x: States,
@@ -87,6 +90,7 @@ class ReverseProcess(nn.Module):
         rates = _reversal(self.process, x, t).rates(self._told(posterior, x, t, observed, condition))
         return rates if observed is None else rates.masked_fill(observed.mask[..., None], 0.0)
 
+    @exactly
     def corrector_rates(
         self,
         x: States,
@@ -103,6 +107,7 @@ class ReverseProcess(nn.Module):
             forward = forward.masked_fill_(observed.mask[..., None], 0.0)
         return rates + forward
 
+    @exactly
     def exit_rate(
         self,
         x: States,
@@ -118,6 +123,7 @@ class ReverseProcess(nn.Module):
             x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
         ).exit_rate
 
+    @exactly
     def draw_destination(
         self,
         x: States,
@@ -139,7 +145,7 @@ class ReverseProcess(nn.Module):
             x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
         )
         chosen = positions(sites, x)
-        if x.device.type == "cpu" and bool((departures.exit_rate.reshape(-1)[chosen] == 0).any()):
+        if _device.is_host(x.device) and bool((departures.exit_rate.reshape(-1)[chosen] == 0).any()):
             raise ValueError("sites must be sites that can jump: the exit rate of one of them is 0")
         return departures.draw(chosen, generator)
 
@@ -161,14 +167,16 @@ class ReverseProcess(nn.Module):
             found = Corrected(found, self.process, x, t)
         return found if observed is None else Free(found, observed)
 
+    @exactly
     def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
         """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state.
 
-        In float64 unless ``dtype`` is given; in float32 on mps, which has no float64.
+        In float64 unless ``dtype`` is given; in float32 on a device without float64.
         """
         x0 = self._check_clean(x0, x)
-        return self.at(x, t).jumps().known(x0, dtype or widest_dtype(x.device))
+        return self.at(x, t).jumps().known(x0, dtype or _device.widest_dtype(x.device))
 
+    @exactly
     def divergence(
         self,
         x0: States,
@@ -189,6 +197,7 @@ class ReverseProcess(nn.Module):
         out = self.at(x, t).jumps().divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
 
+    @exactly
     def step_probs(
         self,
         x: States,
@@ -213,6 +222,7 @@ class ReverseProcess(nn.Module):
         stays = torch.nn.functional.one_hot(x, self.process.num_states).to(out.dtype)
         return torch.where(observed.mask[..., None], stays, out)
 
+    @exactly
     def draw_step(
         self,
         x: States,
@@ -236,6 +246,7 @@ class ReverseProcess(nn.Module):
         chosen = leaves.reshape(-1).nonzero().squeeze(-1)
         return x.reshape(-1).index_copy(0, chosen, away.draw(chosen, generator)).reshape(x.shape)
 
+    @exactly
     def step_divergence(
         self,
         x0: States,
@@ -254,6 +265,7 @@ class ReverseProcess(nn.Module):
         out = self._step(x, t, s).divergence(x0, posterior)
         return out if observed is None else out.masked_fill(observed.mask, 0.0)
 
+    @exactly
     def guess(
         self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
@@ -335,7 +347,7 @@ class ReverseProcess(nn.Module):
             raise TypeError(f"{source} must be a Posterior, got {type(posterior).__name__}: write Posterior(logits)")
         if posterior.shape != (*x.shape, self.process.num_states):
             raise ValueError(
-                f"{source} must have logits of shape (*x.shape, num_states) = {(*x.shape, self.process.num_states)}, "
+                f"{source} must have logits of shape (B, *shape, S) = {(*x.shape, self.process.num_states)}, "
                 f"got {tuple(posterior.shape)}"
             )
         if self.process.all_states_are_data or posterior.over_data_states:
@@ -345,6 +357,8 @@ class ReverseProcess(nn.Module):
 
 def _reversal(process: ForwardProcess, x: States, t: Time, kernel: Kernel | None = None) -> Reversal:
     time = _check.as_time(t)
+    if time.ndim:  # one number alone may stay on the CPU
+        time = _device.moved_to(time, x.device)
     beta = process.schedule.rate(time)
     if isinstance(process, RankOneProcess):
         return RankOneReversal(process.speed * beta, process.kernel_after(process.schedule.total(time)), x)

@@ -13,6 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import PerState, States
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel, RankOneKernel
@@ -59,18 +60,26 @@ class RankOneReversal(Reversal):
         arrived = along_batch(self.kernel.stayed, self.x.ndim) + self.came
         return arrived.masked_fill_(arrived == 0, 1.0)  # x cannot be: any number will do
 
+    @cached_property
+    def any_fixed(self) -> bool:
+        """Whether a site may be ``fixed``: where the host would have to wait for the answer, True."""
+        moved = self.kernel.moved
+        if _device.is_host(moved.device) and self.kernel.facts.least > 0 and bool((moved > 0).all()):
+            return False
+        return not _device.is_host(self.fixed.device) or bool(self.fixed.any())
+
     def reachable(self) -> Tensor | None:
-        everywhere = float(self.kernel.law.min()) > 0 and float(self.kernel.moved.min()) > 0
-        if everywhere or not bool(self.fixed.any()):
+        if not self.any_fixed:
             return None
         own = torch.arange(self.kernel.law.shape[-1], device=self.x.device) == self.x[..., None]
         return own | ~self.fixed[..., None]
 
     def ratios(self, posterior: Posterior) -> PerState:
         inverse = torch.where(self.own_law > 0, 1 / self.own_law, 0.0)
-        on_law = Shares(own=along_batch(self.kernel.moved, self.x.ndim) / self.arrived, others=inverse)
+        moved = along_batch(self.kernel.moved, self.x.ndim)
+        on_law = Shares(own=moved / self.arrived, others=inverse)
         on_probs = self.odds * inverse
-        mixture = RankOneMixture(self.x, self.kernel.law, self.fixed, on_probs, on_law, at_own=None)
+        mixture = self._mixture(on_probs, on_law, moved)
         logits = posterior.logits
         if on_probs.numel() and float(on_probs.max()) > _LARGEST_IN_FLOAT32:
             posterior = Posterior(logits.to(torch.float64))
@@ -79,7 +88,7 @@ class RankOneReversal(Reversal):
     def jumps(self) -> Mixture:
         beta = along_batch(self.beta, self.x.ndim)
         on_law = Shares(own=beta * self._kappa(), others=beta)
-        return RankOneMixture(self.x, self.kernel.law, self.fixed, self.odds * beta, on_law, at_own=None)
+        return self._mixture(self.odds * beta, on_law, beta * along_batch(self.kernel.moved, self.x.ndim))
 
     def step(self, earlier: Kernel, between: Kernel) -> Mixture:
         """With q_s = a I + (1 - a) 1 pi^T and q_t|s = b I + (1 - b) 1 pi^T, where alpha = a b,
@@ -97,7 +106,7 @@ class RankOneReversal(Reversal):
         arrives = b + not_b * self.own_law
         on_law = Shares(own=not_b * m.own, others=not_b * m.others)
         at_own = Shares(own=arrives * (a / self.arrived + m.own), others=arrives * m.others)
-        return RankOneMixture(self.x, self.kernel.law, self.fixed, not_b * a * inverse, on_law, at_own)
+        return self._mixture(not_b * a * inverse, on_law, not_b * not_a, at_own)
 
     def departures(self, posterior: Posterior) -> Departures:
         values = self.beta, self.kernel.stayed, self.kernel.moved
@@ -107,6 +116,18 @@ class RankOneReversal(Reversal):
         earlier, between = _rank_one(earlier), _rank_one(between)
         values = earlier.stayed, earlier.moved, between.moved, self.kernel.stayed, self.kernel.moved
         return RankOneDepartures(self.x, self.kernel, posterior, values, of_step)
+
+    def _mixture(
+        self, on_probs: Tensor, on_law: Shares, factor: Tensor, at_own: Shares | None = None
+    ) -> RankOneMixture:
+        """With ``on_law.own`` equal to ``factor pi_x / q(x | x)``, up to the pi_x of the ratios."""
+        least = self.kernel.facts.least_positive
+        stayed, moved = along_batch(self.kernel.stayed, self.x.ndim), along_batch(self.kernel.moved, self.x.ndim)
+        least_own = factor * least / (stayed + moved * least)
+        law, facts = self.kernel.law, self.kernel.facts
+        return RankOneMixture(
+            self.x, law, facts, self.fixed, self.any_fixed, on_probs, on_law, least_own=least_own, at_own=at_own
+        )
 
     def _kappa(self) -> Tensor:
         return self.came / self.arrived

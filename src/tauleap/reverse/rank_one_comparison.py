@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import States
 from tauleap.noise.kernel import along_batch
 from tauleap.reverse.mixture import Wanted, Worked, blocks
@@ -30,9 +31,9 @@ def compare(mixture: RankOneMixture, logits: Tensor, x0: States, wanted: Wanted)
     if rare is not None and law.ndim == 1 and not bool(rare.all()):
         columns, gradient = _compare_apart(mixture, law, rows, x0, wanted, rare)
     else:
-        rows = rows if rare is None else _in_float64(rows)
+        rows = rows if rare is None else _device.exact(rows)
         given = _coefficients(mixture, x0, wanted, lead, rows)
-        columns, gradient = _compare(given, ComparedLaw(law, rows), rows, wanted)
+        columns, gradient = _compare(given, ComparedLaw(law, mixture.facts, rows), rows, wanted)
     columns = [_like(column, logits).reshape(x0.shape) for column in columns]
     total, signal = (None, None) if wanted.divergence else columns[1:]
     return Worked(
@@ -49,19 +50,14 @@ def _compare_apart(
     for chosen in (~rare, rare):
         places = chosen.nonzero().squeeze(-1)
         some = rows.detach().index_select(0, places)
-        some = _in_float64(some) if chosen is rare else some
+        some = _device.exact(some) if chosen is rare else some
         given = _coefficients(mixture, x0, wanted, (-1,), some).at(places.to(some.device))
-        found, slopes = _compare(given, ComparedLaw(law, some), some, wanted)
+        found, slopes = _compare(given, ComparedLaw(law, mixture.facts, some), some, wanted)
         for column, values in zip(columns, found, strict=True):
             column[places] = _like(values, column)
         if gradient is not None and slopes is not None:
             gradient[places] = _like(slopes, gradient)
     return columns, gradient
-
-
-def _in_float64(rows: Tensor) -> Tensor:
-    """On the CPU where the device has no float64."""
-    return (rows.cpu() if rows.device.type == "mps" else rows).to(torch.float64)
 
 
 def _like(values: Tensor, other: Tensor) -> Tensor:
@@ -87,9 +83,9 @@ def _coefficients(
     """Those of all sites, in the shape ``lead`` and the dtype of ``like``."""
 
     def spread_out(value: Tensor) -> Tensor:
-        """One number a site. Cast first, moved second: the device may have no float64."""
-        value = value.to(like.dtype) if value.is_floating_point() else value
-        return value.to(like.device).expand(x0.shape).reshape(lead)
+        """One number per site."""
+        dtype = like.dtype if value.is_floating_point() else value.dtype
+        return _device.moved_to(value, like.device, dtype).expand(x0.shape).reshape(lead)
 
     def shares(both: Shares) -> Shares:
         return both._replace(own=spread_out(both.own), others=spread_out(both.others))
@@ -145,7 +141,8 @@ class _Sites:
         self.c_law = torch.where(self.differs, self.k.others, self.k.own)
         self.c_true = self.f * elsewhere + self.k.others * self.true_law
         # States other than x and x0 whose c is 0: those of no probability under the law, or all where c_law is 0.
-        self.none = self.c_law == 0 if float(self.c_law.min()) == 0 else None
+        some = not _device.is_host(self.c_law.device) or float(self.c_law.min()) == 0
+        self.none = self.c_law == 0 if some else None
         # h - c of the law's factor and of x0, with no difference of numbers that are nearly equal.
         self.law_excess = self._excess(self.k)
         self.true_excess = self.f * (self.true - elsewhere) + self.law_excess * self.true_law
@@ -164,7 +161,8 @@ class _Sites:
         self.own, self.true = self.probs.view(-1)[self.at_x], self.probs.view(-1)[self.at_x0]
         self.log_own, self.log_true = self.own.log(), self.true.log()
         smallest = self.true if self.e is None else torch.minimum(self.own, self.true)
-        if float(smallest.min()) < torch.finfo(logits.dtype).tiny:  # too small for p, but not for log p
+        # Too small for p, but not for log p; on a device it costs less than to look.
+        if not _device.is_host(logits.device) or float(smallest.min()) < torch.finfo(logits.dtype).tiny:
             logs = logits.log_softmax(-1).view(-1)
             self.log_own, self.log_true = logs[self.at_x], logs[self.at_x0]
         self._fill(self.probs, self.at_x, 0.0)  # summed without it: 1 - p(x) would cancel

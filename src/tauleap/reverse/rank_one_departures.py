@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _device, _draw
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, States
@@ -128,6 +128,6 @@ def of_step(law_x: Tensor, a: Tensor, not_a: Tensor, not_b: Tensor, stayed: Tens
 def _unless_known(law_x: Tensor, moved: Tensor, *values: Tensor) -> Coefficients:
     """0 where x0 is known to be x, as nothing can have come there, and where the values may not be numbers."""
     known = law_x * moved == 0
-    if known.device.type == "cpu" and not bool(known.any()):
+    if _device.is_host(known.device) and not bool(known.any()):
         return Coefficients(*values)
     return Coefficients(*(torch.where(known, 0.0, value) for value in values))

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._shapes import States
-from tauleap.noise.rank_one import at_own_state, mass_elsewhere
+from tauleap.noise.rank_one import LawFacts, at_own_state, mass_elsewhere
 
 if TYPE_CHECKING:
     from tauleap.reverse.rank_one_mixture import RankOneMixture
 
-_DOMINANT = 0.9  # with more mass in one state, float32 leaves fewer than six digits of the mass of the others
 _SMALLEST_LAW = 1e-36  # from here on float32 has normal numbers for a probability and for its inverse
 _SMALLEST_FACTOR = 1e-30  # a factor of the law below it, times a probability, is too small for float32
 _LARGEST_RATIO = 1e36  # of h / c: float32 ends at 3e38, and sums of such ratios are weighted by the law
@@ -36,14 +36,9 @@ class Masses(NamedTuple):
 class ComparedLaw:
     """pi, (S,) or (sites, S), and what is to be known of its shape; in the dtype of ``like``."""
 
-    def __init__(self, law: Tensor, like: Tensor) -> None:
-        smallest, largest = torch.aminmax(law)
-        self.even = law.ndim == 1 and bool(smallest == largest)
-        self.some_empty = float(smallest) == 0
-        self.spread = self.even or bool((law.amax(-1) < 1).any())
-        """False where pi has all its mass in one state."""
-        # With all of its mass in one state, 1 - pi is exact.
-        self.dominated = float(largest) > _DOMINANT and bool(((law > _DOMINANT) & (law < 1)).any())
+    def __init__(self, law: Tensor, facts: LawFacts, like: Tensor) -> None:
+        self.even, self.spread, self.dominated = facts.even, facts.spread, facts.dominated
+        self.some_empty = facts.least == 0
         self.exact, self.values = law, law.to(like.dtype).to(like.device)
 
     @cached_property
@@ -86,8 +81,7 @@ class ComparedLaw:
         return at_own_state(self.exact, x)
 
     def _cast(self, value: Tensor) -> Tensor:
-        """Cast first, moved second: the device may have no float64."""
-        return value.to(self.values.dtype).to(self.values.device)
+        return _device.moved_to(value, self.values.device, self.values.dtype)
 
     def mean(self, values: Tensor) -> Tensor:
         """sum_v pi_v values_v."""
@@ -102,16 +96,15 @@ def sites_beyond_float32(mixture: RankOneMixture, x0: States) -> Tensor | None:
     With c the true rates, ``h / c`` is at most ``max(f / min pi, k) / c_law`` (see ``_Sites``). It is beyond float32
     where x is rare and x0 is x, as c is then nearly 0, or where other states are very rare.
     """
-    law, f, (own, others) = mixture.law, mixture.on_probs, mixture.on_law
+    f, (own, others) = mixture.on_probs, mixture.on_law
     if not x0.numel():
         return None
-    smallest = _smallest_positive(law)
+    smallest = mixture.facts.least_positive
     if smallest < _SMALLEST_LAW:
         return torch.ones(x0.numel(), dtype=torch.bool, device=x0.device)
     # All sites at once first, which nearly always settles it.
-    largest = torch.maximum(f.max() / smallest, others.max())
-    least = min(_smallest_positive(own), _smallest_positive(others))
-    if least >= _SMALLEST_FACTOR and float(largest) <= _LARGEST_RATIO * least:
+    largest, least = _extremes(f.max() / smallest, others, mixture.least_own)
+    if least >= _SMALLEST_FACTOR and largest <= _LARGEST_RATIO * least:
         return None
     differs = ((x0 != mixture.x) & ~mixture.fixed).to(own.device)
     c_law = torch.where(differs, others, own)
@@ -120,6 +113,10 @@ def sites_beyond_float32(mixture: RankOneMixture, x0: States) -> Tensor | None:
     return beyond.expand(x0.shape).reshape(-1).to(x0.device) if bool(beyond.any()) else None
 
 
-def _smallest_positive(values: Tensor) -> float:
-    smallest = float(values.min())
-    return smallest if smallest > 0 else float(torch.where(values > 0, values, torch.inf).min())
+def _extremes(largest: Tensor, others: Tensor, own: Tensor) -> tuple[float, float]:
+    """Return the largest number of all and the smallest positive factor of the law; the host waits at most once."""
+    positive = [torch.where(values > 0, values, torch.inf).min() for values in (own, others)]
+    numbers = [largest, others.max(), *positive]
+    device = next((number.device for number in numbers if not _device.is_host(number.device)), _device.CPU)
+    first, second, *least = torch.stack([_device.moved_to(number, device) for number in numbers]).tolist()
+    return max(first, second), min(least)

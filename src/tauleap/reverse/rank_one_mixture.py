@@ -7,9 +7,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._precision import full_precision
 from tauleap._shapes import Law, PerState, States
 from tauleap.denoise import Posterior
+from tauleap.noise.rank_one import LawFacts
 from tauleap.reverse.mixture import Mixture, Wanted, Worked
 from tauleap.reverse.rank_one_comparison import compare
 
@@ -28,15 +30,26 @@ class RankOneMixture(Mixture):
         h_x = e
 
     where k and e are linear in p(x) and 1 - p(x): ``on_law`` and ``at_own``. Where ``fixed``, x0 is x. Coefficients
-    are float64, and they and ``fixed`` are () or have axes that meet x.
+    are float64, and they and ``fixed`` are () or have axes that meet x. ``least_own`` bounds the positive entries of
+    ``on_law.own`` from below; ``any_fixed`` may be True where no site is ``fixed``.
     """
 
     def __init__(
-        self, x: States, law: Law, fixed: Tensor, on_probs: Tensor, on_law: Shares, at_own: Shares | None
+        self,
+        x: States,
+        law: Law,
+        facts: LawFacts,
+        fixed: Tensor,
+        any_fixed: bool,
+        on_probs: Tensor,
+        on_law: Shares,
+        *,
+        least_own: Tensor,
+        at_own: Shares | None,
     ) -> None:
-        self.x, self.law, self.fixed = x, law, fixed
+        self.x, self.law, self.facts, self.fixed, self.any_fixed = x, law, facts, fixed, any_fixed
+        self.least_own = least_own
         self.on_probs, self.on_law, self.at_own = on_probs, on_law, at_own
-        self.any_fixed = bool(fixed.any())
 
     @full_precision
     def mixed(self, posterior: Posterior) -> PerState:
@@ -77,5 +90,4 @@ class RankOneMixture(Mixture):
         return own * self._as(shares.own, own) + others * self._as(shares.others, own)
 
     def _as(self, value: Tensor, like: Tensor) -> Tensor:
-        """Cast first, moved second: the device may have no float64."""
-        return value.to(like.dtype).to(self.x.device)
+        return _device.moved_to(value, self.x.device, like.dtype)

@@ -13,7 +13,7 @@ from contextvars import ContextVar
 
 import torch
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import SiteMask, Time
 from tauleap.denoise import Posterior
 
@@ -29,8 +29,9 @@ class _Record:
         total = flat.numel()
         places = torch.arange(total, device=flat.device).masked_fill(~flat, total)
         first = places.topk(min(_NAMED, total), largest=False).values
-        times = _check.as_time(t).to(torch.float32).to(flat.device).expand(len(undefined))
-        self.time = times[first[0].clamp(max=total - 1) // max(1, math.prod(self.shape))]
+        times = _device.moved_to(_check.as_time(t), flat.device, torch.float32).expand(len(undefined))
+        # Not ``times[number]``: a number on the device would be read by the host.
+        self.time = times.index_select(0, first[:1].clamp(max=total - 1) // max(1, math.prod(self.shape)))[0]
         first = torch.nn.functional.pad(first, (0, _NAMED - len(first)), value=total)
         # Number of undefined sites, number of all, and the positions of the first.
         self.found = torch.cat([torch.stack([flat.sum(), flat.new_full((), total, dtype=torch.int64)]), first])
@@ -107,4 +108,4 @@ def reporting_undefined() -> Iterator[None]:
 
 
 def _host_may_look(device: torch.device) -> bool:
-    return device.type == "cpu"
+    return _device.is_host(device)

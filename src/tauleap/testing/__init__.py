@@ -1,4 +1,4 @@
-"""Contract suites: what a process or a denoiser must satisfy, as tests to subclass.
+"""Contract suites: what a process, denoiser, objective or sampler must satisfy, as tests to subclass.
 
     class TestMine(ProcessContract):
         def make(self):
@@ -16,13 +16,23 @@ except ImportError as error:
     raise ImportError(f"{error}: the contract suites need more packages, write pip install 'tauleap[test]'") from error
 
 # Before they are imported, so that a failing assert in them says what it compared.
-pytest.register_assert_rewrite(
-    *(f"{__name__}.{part}" for part in ("kernel", "rates", "module", "denoiser", "laws", "logits", "reverse"))
-)
+_PARTS = ("kernel", "rates", "module", "denoiser", "laws", "logits", "reverse", "objective", "paths", "sampler")
+pytest.register_assert_rewrite(*(f"{__name__}.{part}" for part in _PARTS))
 
 from tauleap.testing.denoiser import DenoiserContract, GivenLogits  # noqa: E402
 from tauleap.testing.examples import PROCESSES, Example  # noqa: E402
+from tauleap.testing.objective import ObjectiveContract  # noqa: E402
 from tauleap.testing.process import ProcessContract  # noqa: E402
 from tauleap.testing.reverse import ReverseContract  # noqa: E402
+from tauleap.testing.sampler import SamplerContract  # noqa: E402
 
-__all__ = ["PROCESSES", "DenoiserContract", "Example", "GivenLogits", "ProcessContract", "ReverseContract"]
+__all__ = [
+    "PROCESSES",
+    "DenoiserContract",
+    "Example",
+    "GivenLogits",
+    "ObjectiveContract",
+    "ProcessContract",
+    "ReverseContract",
+    "SamplerContract",
+]

@@ -1,0 +1,347 @@
+"""The one module that knows devices: which there are, what they can do, and how much memory they have.
+
+Three rules follow from what a device can do, and no other module asks for its type:
+
+* Kernels and times are computed in float64, where :func:`exact_device` says: on the device, or on the CPU for a device
+  without float64 (Apple's mps), which then uses them in float32.
+* Draws are made where the generator lives, in float64. :func:`generator_device` says where a new one is to live.
+* The values of a tensor are checked at once where :func:`is_host` says so. Elsewhere the host would have to wait for
+  them: such checks are left out, or collected on the device and made once per call.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+CPU = torch.device("cpu")
+META = torch.device("meta")
+"""Tensors with a shape and no values."""
+_UNKNOWN_MEMORY = 4 * 2**30
+"""Bytes, for a device whose module does not report its memory: less than any accelerator of the last years has."""
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+
+
+def resolve(device: str | torch.device = "auto") -> torch.device:
+    """Return the device of a name, after a check that this machine has it.
+
+    Args:
+        device: "auto" for the accelerator of this machine (cuda, mps, xpu, ...), or the CPU where there is none; or a
+            device, or its name, such as "cpu", "cuda" or "cuda:1". Default: "auto".
+
+    Returns:
+        The device, with an index only where one was given.
+
+    Raises:
+        TypeError: ``device`` is neither a name nor a ``torch.device``.
+        ValueError: No such device is known, or this machine does not have it.
+
+    >>> resolve("cpu")
+    device(type='cpu')
+    """
+    if isinstance(device, str) and device == "auto":
+        found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+        return CPU if found is None else found
+    if not isinstance(device, str | torch.device):
+        raise TypeError(f"device must be a name such as 'cuda', or a torch.device, got {type(device).__name__}")
+    try:
+        chosen = torch.device(device)
+    except RuntimeError as error:
+        raise ValueError(
+            f"device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got {str(device)!r}: write auto to have "
+            "it chosen"
+        ) from error
+    count = count_devices(chosen.type)
+    if count == 0:
+        raise ValueError(f"device {str(chosen)!r} is not available on this machine, {_available()}")
+    if chosen.index is not None and chosen.index >= count:
+        raise ValueError(
+            f"device {str(chosen)!r} does not exist: this machine has {count} of type {chosen.type}, numbered from 0"
+        )
+    return CPU if chosen.type == "cpu" else chosen
+
+
+def count_devices(kind: str) -> int:
+    """Return how many devices of a type this machine has; 1 for the CPU, however many cores it has.
+
+    Args:
+        kind: the type, such as "cuda".
+    """
+    if kind == "cpu":
+        return 1
+    try:
+        module = torch.get_device_module(kind)
+    except RuntimeError:  # a type that PyTorch names without having it, such as meta
+        return 0
+    return int(module.device_count()) if module.is_available() else 0
+
+
+def is_host(device: torch.device) -> bool:
+    """Return whether tensors there can be looked at without waiting: whether it is the CPU.
+
+    Args:
+        device: any device.
+    """
+    return device.type == "cpu"
+
+
+@cache
+def has_float64(device: torch.device) -> bool:
+    """Return whether a device has float64, which mps has not; found out by trying, once per device.
+
+    Args:
+        device: a device of this machine.
+    """
+    try:
+        torch.empty(0, dtype=torch.float64, device=device)
+    except (TypeError, RuntimeError):
+        return False
+    return True
+
+
+@cache
+def _has_generators(device: torch.device) -> bool:
+    try:
+        torch.Generator(device)
+    except (NotImplementedError, RuntimeError):
+        return False
+    return True
+
+
+def widest_dtype(device: torch.device) -> torch.dtype:
+    """Return float64, or float32 for a device without it.
+
+    Args:
+        device: a device of this machine.
+    """
+    return torch.float64 if is_host(device) or has_float64(device) else torch.float32
+
+
+def exact_device(device: torch.device) -> torch.device:
+    """Return where numbers for tensors on ``device`` are computed in float64: there, or on the CPU.
+
+    Args:
+        device: a device of this machine.
+    """
+    return device if is_host(device) or has_float64(device) else CPU
+
+
+def exact(values: Tensor) -> Tensor:
+    """Return the values in float64: where they are, or on the CPU if their device has no float64.
+
+    Args:
+        values: any tensor.
+    """
+    return values.to(exact_device(values.device)).to(torch.float64)
+
+
+def exact_on_cpu(values: Tensor) -> Tensor:
+    """Return the values in float64 on the CPU, without their history of gradients.
+
+    Args:
+        values: any tensor.
+    """
+    return values.detach().to(CPU).to(torch.float64)
+
+
+def moved_to(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    """Return the values on another device, in the widest dtype that it has unless ``dtype`` is given.
+
+    They are cast before they are moved, since float64 cannot be moved to every device, and the host does not wait.
+
+    Args:
+        values: any tensor.
+        device: where to.
+        dtype: the dtype. Default: that of the values, or float32 for float64 on a device without it.
+    """
+    if dtype is None:
+        dtype = widest_dtype(device) if values.dtype == torch.float64 else values.dtype
+    # Devices with float64 copy pageable memory before the call returns; mps may read it later.
+    return values.to(dtype).to(device, non_blocking=is_host(values.device) and has_float64(device))
+
+
+def generator_device(device: torch.device) -> torch.device:
+    """Return where a generator lives that draws for tensors on ``device``: there, if it can draw in float64.
+
+    Args:
+        device: a device of this machine.
+    """
+    return device if is_host(device) or (has_float64(device) and _has_generators(device)) else CPU
+
+
+def new_generator(device: torch.device, seed: int) -> torch.Generator:
+    """Return a generator for draws on ``device``, which lives on the CPU if the device cannot draw in float64.
+
+    Args:
+        device: a device of this machine.
+        seed: the seed, from 0 to 2^63 - 1.
+
+    >>> new_generator(CPU, 3).initial_seed()
+    3
+    """
+    return torch.Generator(generator_device(device)).manual_seed(seed)
+
+
+def check_generator(device: torch.device) -> None:
+    """Refuse a generator on a device that cannot draw in float64.
+
+    Args:
+        device: where the generator lives.
+
+    Raises:
+        ValueError: It has no float64.
+    """
+    if not is_host(device) and not has_float64(device):
+        raise ValueError(f"a generator on {device} cannot draw in float64: write torch.Generator() for one on the CPU")
+
+
+def seed_default(device: torch.device, seed: int) -> None:
+    """Seed the generator that draws on ``device`` without ``generator=``, such as those of dropout.
+
+    Args:
+        device: a device of this machine. The CPU has its own, ``torch.default_generator``.
+        seed: the seed.
+    """
+    if is_host(device):
+        torch.default_generator.manual_seed(seed)
+    elif device.type == "cuda":  # on this device alone: ``torch.cuda.manual_seed`` takes longer
+        index = torch.cuda.current_device() if device.index is None else device.index
+        torch.cuda.default_generators[index].manual_seed(seed)
+    else:
+        torch.get_device_module(device).manual_seed(seed)
+
+
+def default_rng_state(device: torch.device) -> Tensor:
+    """Return the state of the generator that draws on ``device`` without ``generator=``.
+
+    Args:
+        device: a device of this machine.
+    """
+    if is_host(device):
+        return torch.get_rng_state()
+    module = torch.get_device_module(device)
+    return module.get_rng_state() if device.type == "mps" else module.get_rng_state(device)
+
+
+def set_default_rng_state(device: torch.device, state: Tensor) -> None:
+    """Set the state that :func:`default_rng_state` returned.
+
+    Args:
+        device: a device of this machine.
+        state: its state.
+    """
+    # Copied, because torch wants the state at the beginning of its memory.
+    state = state.clone()
+    if is_host(device):
+        torch.set_rng_state(state)
+        return
+    module = torch.get_device_module(device)
+    if device.type == "mps":
+        module.set_rng_state(state)
+    else:
+        module.set_rng_state(state, device)
+
+
+@contextmanager
+def fork_default_rng(device: torch.device) -> Iterator[None]:
+    """Restore the states of the default generators of the CPU and of ``device`` at the end.
+
+    Args:
+        device: a device of this machine.
+    """
+    states = [(each, default_rng_state(each)) for each in {CPU, device}]
+    try:
+        yield
+    finally:
+        for each, state in states:
+            set_default_rng_state(each, state)
+
+
+@cache
+def autocast_types() -> tuple[str, ...]:
+    """Return the types of devices that can be inside ``torch.autocast``: the CPU, and this machine's accelerator."""
+    found = resolve()
+    return (CPU.type,) if is_host(found) else (CPU.type, found.type)
+
+
+def runs_cuda(device: torch.device) -> bool:
+    """Return whether it is a device of CUDA, for programs that run there or on the CPU only.
+
+    Args:
+        device: any device.
+    """
+    return device.type == "cuda"
+
+
+def has_cuda() -> bool:
+    """Return whether this machine has a device of CUDA."""
+    return torch.cuda.is_available()
+
+
+def can_be_several(device: torch.device) -> bool:
+    """Return whether several processes, each with a device of this type, can work together: by gloo or nccl.
+
+    Args:
+        device: any device.
+    """
+    return device.type in ("cpu", "cuda")
+
+
+def cpu_cores() -> int:
+    """Return how many cores of the CPU this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def total_memory(device: torch.device) -> int:
+    """Return the bytes of memory that a device has, those in use by others included.
+
+    The number is the same at every call on one machine, so that what is derived from it (the default batch size, on
+    which samples depend) is too.
+
+    Args:
+        device: a device of this machine.
+    """
+    if is_host(device):
+        return min(_limits())
+    module = torch.get_device_module(device)
+    if hasattr(module, "mem_get_info"):
+        return int(module.mem_get_info(device)[1])
+    if hasattr(module, "recommended_max_memory"):  # mps, which shares the memory of the CPU
+        return int(module.recommended_max_memory())
+    if hasattr(module, "get_device_properties"):
+        return int(module.get_device_properties(device).total_memory)
+    return _UNKNOWN_MEMORY
+
+
+def synchronize(device: torch.device) -> None:
+    """Wait until a device has finished its work, so that a clock measures it.
+
+    Args:
+        device: a device of this machine; for the CPU there is nothing to wait for.
+    """
+    if device.type != "cpu":
+        torch.get_device_module(device).synchronize()
+
+
+def _available() -> str:
+    """Return what a user can write instead."""
+    if not torch.accelerator.is_available():
+        return "which has no accelerator: write cpu or auto"
+    return f"whose devices are cpu and {torch.accelerator.current_accelerator()}: write one of them, or auto"
+
+
+def _limits() -> list[int]:
+    """The memory of the machine, and the limit of the container if there is one."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in _CGROUP_LIMITS:
+        try:
+            found.append(int(Path(name).read_text()))
+        except (OSError, ValueError):  # no container, or "max"
+            continue
+    return found

@@ -1,0 +1,166 @@
+"""Samples are the same on an accelerator as on the CPU, where the generators give the same numbers."""
+
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import Observed, ReverseProcess, _device
+from tauleap.denoise import ExactDenoiser, Guided, NetworkDenoiser, Tempered, TruncatedLogistic
+from tauleap.sampling import (
+    Ancestral,
+    Extrapolated,
+    FirstHitting,
+    FirstJump,
+    NextReaction,
+    TauLeaping,
+    Trapezoidal,
+    Uniformization,
+    WithCorrector,
+    hold,
+    uniform_grid,
+)
+from tauleap.testing import cases
+from tests.devices.parts import SITES, Network, assert_same, data, model, on_both
+
+ROWS = 12
+SAMPLERS = {
+    "tau-leaping": TauLeaping(),
+    "tau-leaping, last": TauLeaping("last"),
+    "ancestral": Ancestral(),
+    "ancestral, ahead": Ancestral(look_ahead=0.5),
+    "trapezoidal": Trapezoidal(),
+    "extrapolated": Extrapolated(),
+    "first jump": FirstJump(),
+    "first hitting": FirstHitting(),
+    "next reaction": NextReaction(step=0.4),
+    "uniformization": Uniformization(),
+    "corrector": WithCorrector(TauLeaping(), 1),
+    "corrector, last": WithCorrector(Ancestral(), 2, multiple_jumps="last"),
+}
+GRID = uniform_grid(2, end=0.3)
+
+
+def fits(sampler, process) -> bool:
+    try:
+        sampler.check(process)
+    except ValueError:
+        return False
+    return True
+
+
+KINDS = ("uniform", "absorbing", "rank one by site", "birth/death", "cycle")
+PAIRS = [
+    pytest.param(name, sampler, id=f"{name}, {label}")
+    for name, process in cases.of_every_kind().items()
+    if name in KINDS
+    for label, sampler in SAMPLERS.items()
+    if fits(sampler, process)
+]
+
+
+def run(reverse, *, sampler, **named):
+    samples = tl.sample(reverse, sampler, (ROWS, SITES), grid=GRID, **named)
+    return samples.x0, samples.info.evaluations
+
+
+def assert_alike(here, there, device) -> None:
+    """To the bit with float64; without it a draw near a boundary may fall to the other side."""
+    (ours, evaluations), (theirs, others) = here, there
+    assert theirs.device == device
+    same = (theirs.cpu() == ours).double().mean().item()
+    if _device.has_float64(device):
+        assert same == 1
+        assert evaluations == others
+    else:
+        assert same > 0.9
+        assert others == pytest.approx(evaluations, rel=0.1)
+
+
+@pytest.mark.parametrize(("name", "sampler"), PAIRS)
+def test_samples(each_sim, name, sampler):
+    process = cases.of_every_kind()[name]
+    assert_alike(*on_both(run, each_sim, model(process), sampler=sampler), each_sim)
+
+
+@pytest.mark.parametrize(("name", "sampler"), [pair for pair in PAIRS if pair.values[0] == "absorbing"])
+def test_infilling_with_a_condition_from_a_given_start(each_sim, name, sampler):
+    process = cases.of_every_kind()[name]
+    values = data(process, ROWS)
+    mask = torch.zeros_like(values, dtype=torch.bool)
+    mask[::2, 0] = True
+    both = on_both(
+        run,
+        each_sim,
+        model(process),
+        sampler=sampler,
+        observed=Observed(mask, values),
+        condition=torch.linspace(-1, 1, ROWS),
+        start=process.noise(values, 1.0, generator=torch.Generator().manual_seed(2)),
+        final="sample",
+        trace=[0.6],
+        batch_size=8,
+    )
+    assert_alike(*both, each_sim)
+
+
+@pytest.mark.parametrize("name", cases.of_every_kind())
+def test_exact_posteriors(each_sim, name):
+    process = cases.of_every_kind()[name]
+    law = cases.random_law(process.data_states.expand(SITES, -1), 1)
+    for dtype in (torch.float32, torch.float64) if _device.has_float64(each_sim) else (torch.float32,):
+        reverse = ReverseProcess(process, ExactDenoiser(law.to(dtype), process))
+        assert_alike(*on_both(run, each_sim, reverse, sampler=TauLeaping("last")), each_sim)
+
+
+@pytest.mark.parametrize("name", ["uniform", "absorbing", "gaussian"])
+def test_guidance_and_temperature(each_sim, name):
+    process = cases.of_every_kind()[name]
+    denoiser = NetworkDenoiser(Network(process.num_states))
+    labels = torch.ones(ROWS, dtype=torch.int64)
+    for wrapped in (Guided(denoiser, 2.0, unknown=0), Tempered(denoiser, 0.7)):
+        both = on_both(run, each_sim, ReverseProcess(process, wrapped), sampler=TauLeaping("last"), condition=labels)
+        assert_alike(*both, each_sim)
+
+
+def test_truncated_logistic(each_sim):
+    process = cases.of_every_kind()["gaussian"]
+    reverse = ReverseProcess(process, TruncatedLogistic(Network(4, outputs=2), 4))
+    assert_alike(*on_both(run, each_sim, reverse, sampler=TauLeaping()), each_sim)
+
+
+@pytest.mark.parametrize("name", ["uniform", "gaussian"])
+def test_correctors_at_one_time(each_sim, name):
+    process = cases.of_every_kind()[name]
+    x = data(process, ROWS)
+
+    def held(reverse, x, generator):
+        return hold(reverse, x, 0.4, steps=3, step=0.1, multiple_jumps="last", generator=generator)[0], 0.0
+
+    assert_alike(*on_both(held, each_sim, model(process), x), each_sim)
+
+
+@pytest.mark.parametrize("name", cases.of_every_kind())
+def test_rates_and_laws(each_sim, name):
+    """What the reverse process can be asked for."""
+    process = cases.of_every_kind()[name]
+    x0, x = data(process), process.noise(data(process), 0.5, generator=torch.Generator().manual_seed(0))
+
+    def numbers(reverse, x0, x):
+        return [
+            reverse.posterior(x, 0.5).probs,
+            reverse.ratios(x, 0.5),
+            reverse.rates(x, 0.5),
+            reverse.corrector_rates(x, 0.5),
+            reverse.exit_rate(x, 0.5),
+            reverse.conditional_rates(x0, x, 0.5),
+            reverse.divergence(x0, x, 0.5),
+            reverse.step_probs(x, 0.5, 0.3),
+            reverse.step_divergence(x0, x, 0.5, 0.3),
+            reverse.process.rates_from(x, 0.5),
+            reverse.process.rates_into(x, 0.5),
+            reverse.process.kernel_from(x0, 0.5),
+            reverse.process.kernel_into(x, 0.5),
+            reverse.process.exit_rate(x, 0.5),
+        ]
+
+    assert_same(*on_both(numbers, each_sim, model(process), x0, x, seed=None), each_sim)
