@@ -6,10 +6,10 @@ INSTALL := $(BIN)/python -m pip install --disable-pip-version-check -c constrain
 # Two installs at once into one environment would break it.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help test lint demo bench docs clean
+.PHONY: help test lint demo bench docs dist clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-6s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # One thread a process and a process a core: threads that share cores wait for each other.
 test: lint  ## lint, then run the tests and the doctests
@@ -29,6 +29,9 @@ bench: .venv/.dev  ## print the benchmarks as a table of ratios
 docs: .venv/.docs  ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
+dist: .venv/.dist  ## build wheel and sdist into dist/, after installing and running each
+	$(BIN)/python diagnostics/distribution.py
+
 clean:  ## remove what was built and cached, but not .venv
 	rm -rf build dist site tauleap-demo .pytest_cache .ruff_cache .hypothesis
 	find src tests benchmarks examples -type d -name __pycache__ -prune -exec rm -rf {} + 2>/dev/null || true
@@ -47,4 +50,8 @@ $(BIN)/python:
 
 .venv/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) -e '.[docs]'
+	@touch $@ .venv/.core
+
+.venv/.dist: pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) -e '.[dist]'
 	@touch $@ .venv/.core
