@@ -5,8 +5,9 @@ Every kernel is held in float64 and answers in the dtype it is asked for.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
@@ -55,14 +56,35 @@ class DenseKernel(Kernel):
         least = float(matrix.amin()) if _device.is_host(matrix.device) and matrix.numel() > 0 else 0.0
         self.matrix = matrix if least >= tiny else torch.nn.functional.hardshrink(matrix, tiny)
         self._positive = least if least >= tiny else None
+        self._extremes: list[tuple[float, bool, float]] | None = None
         self._tables: dict[tuple[str, torch.dtype], Tensor] = {}
 
-    @cached_property
+    @property
     def extremes(self) -> list[tuple[float, bool]]:
-        """For each matrix its smallest entry that is not 0, and whether it has zeros. The host waits once."""
+        """For each matrix its smallest positive entry, and whether it has zeros. The host waits once."""
+        return [(smallest, zeros) for smallest, zeros, _ in self._read()]
+
+    @property
+    def largest(self) -> float:
+        """The largest entry."""
+        return max(largest for *_, largest in self._read())
+
+    def _read(self) -> list[tuple[float, bool, float]]:
+        if self._extremes is None:
+            read_extremes([self])
+        return self._extremes or []
+
+    def _extremes_on_device(self) -> Tensor:
+        """Return, for each matrix, its smallest positive entry, whether it has zeros, and its largest entry: (n, 3)."""
         rows = self.matrix.reshape(-1, self.matrix.shape[-1] ** 2)
-        found = torch.stack([torch.where(rows > 0, rows, torch.inf).amin(-1), (rows == 0).any(-1).to(rows.dtype)])
-        return [(smallest, bool(zeros)) for smallest, zeros in found.mT.tolist()]
+        smallest = torch.where(rows > 0, rows, torch.inf).amin(-1)
+        return torch.stack([smallest, (rows == 0).any(-1).to(rows.dtype), rows.amax(-1)], -1)
+
+    @property
+    def may_have_zeros(self) -> bool:
+        """Whether an entry may be 0: ``has_zeros``, but True if the host would have to wait for the answer."""
+        known = _device.is_host(self.matrix.device) or self._extremes is not None
+        return self.has_zeros if known else True
 
     @cached_property
     def smallest(self) -> float:
@@ -117,6 +139,34 @@ class DenseKernel(Kernel):
 
     def _rows_table(self, dtype: torch.dtype) -> Tensor:
         return self.table("rows", dtype, lambda: self.matrix)
+
+
+def read_extremes(kernels: Sequence[DenseKernel], other: Tensor | None = None) -> float:
+    """Read the extremes of all kernels, and one number more, while the host waits only once.
+
+    Args:
+        kernels: kernels whose ``extremes`` and ``largest`` will be known afterwards.
+        other: a number on the device, (). Default: none.
+
+    Returns:
+        The value of ``other``; NaN without it.
+    """
+    unknown = [kernel for kernel in dict.fromkeys(kernels) if kernel._extremes is None]
+    numbers = [kernel._extremes_on_device().reshape(-1) for kernel in unknown]
+    device = next((number.device for number in (*numbers, other) if number is not None), _device.CPU)
+    if other is not None:
+        numbers.append(_device.exact(other).reshape(1))
+    if not numbers:
+        return math.nan
+    found = torch.cat([_device.moved_to(number, device) for number in numbers]).tolist()
+    for kernel in unknown:
+        count = 3 * kernel.matrix.shape[:-2].numel()
+        of_kernel, found = found[:count], found[count:]
+        kernel._extremes = [
+            (smallest, bool(zeros), largest)
+            for smallest, zeros, largest in zip(of_kernel[::3], of_kernel[1::3], of_kernel[2::3], strict=True)
+        ]
+    return found[0] if found else math.nan
 
 
 def _read(table: Tensor, x: Tensor, dtype: torch.dtype) -> Tensor:

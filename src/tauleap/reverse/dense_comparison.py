@@ -12,6 +12,7 @@ from torch import Tensor
 from tauleap import _device
 from tauleap._shapes import PerState, States
 from tauleap.noise import DenseKernel
+from tauleap.noise.kernel import read_extremes
 from tauleap.reverse.mixture import Wanted, Worked, blocks
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 SMALLEST_IN_FLOAT32 = 1e-18  # from here on p / q times q stays far inside the range of float32
 _RARE = 1e-150  # below it a ratio of two entries may be beyond float64
+_MARGIN = 1e3  # for the rounding of sums, wherever numbers near the ends of a dtype are bounded
 _BLOCK_ENTRIES = 2**18  # of the logits: what is made on the way stays in the cache
 _LOG_SPACE_ENTRIES = 2**22
 
@@ -31,7 +33,7 @@ def compare(mixture: DenseMixture, logits: Tensor, x0: States, wanted: Wanted) -
     cost = rows.new_empty(len(rows))
     total, signal = (None, None) if wanted.divergence else (rows.new_empty(len(rows)), rows.new_empty(len(rows)))
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if wanted.gradient else None
-    for tables, part in _Splitting(mixture, logits).parts():
+    for tables, part in _Splitting(mixture, logits, x0).parts():
         found = _Rows(tables, rows[part], x[part], true[part], sites)
         scale, weight = (_column(value, part, sites, found.probs) for value in (mixture.scale, wanted.weight))
         if wanted.divergence:
@@ -59,6 +61,8 @@ class _Tables(NamedTuple):
     into: Tensor
     zeros: bool
     """Whether a kernel has entries that are 0, or nearly."""
+    bounded: bool
+    """Whether no c / h is beyond measure for sure, so that nobody has to look."""
     gathered: bool = False
     """Whether ``inverse`` is not a table but what was read of one, (n, S), a row for each site."""
 
@@ -66,9 +70,14 @@ class _Tables(NamedTuple):
 class _Splitting:
     """Which rows are worked on together, and with which tables."""
 
-    def __init__(self, mixture: DenseMixture, logits: Tensor) -> None:
+    def __init__(self, mixture: DenseMixture, logits: Tensor, x0: States) -> None:
         self.mixture, self.logits = mixture, logits
         self.sites = logits.shape[1:-1].numel()
+        self.least_true = 0.0
+        if not _device.is_host(logits.device) and x0.numel():
+            # The one time that the host waits: for the extremes of the kernels and the smallest p(x0 | x) of the truth.
+            true = logits.gather(-1, x0[..., None]).squeeze(-1) - logits.logsumexp(-1)
+            self.least_true = read_extremes([mixture.over, mixture.onward, mixture.into], true.amin().exp())
 
     def parts(self) -> Iterator[tuple[_Tables, slice]]:
         rows = self.logits.reshape(-1, self.logits.shape[-1])
@@ -102,7 +111,8 @@ class _Splitting:
         into = here(_into_table(mixture.into, dtype))
         inverse = here(inverse_table(mixture.over, torch.float64))
         least = 0.0 if mixture.onward.has_zeros else mixture.onward.smallest
-        return _Tables(inverse, onward, into, _nearly_zero(extremes) or least < max(_RARE, torch.finfo(dtype).tiny))
+        zeros = _nearly_zero(extremes) or least < max(_RARE, torch.finfo(dtype).tiny)
+        return _Tables(inverse, onward, into, zeros, self._bounded(dtype))
 
     def _gathered(self, chosen: slice) -> _Tables:
         """Where the samples' kernels are read at few places: in float64, as casting them all would cost more."""
@@ -113,7 +123,15 @@ class _Splitting:
         into = _into_table(mixture.into, torch.float64)
         into = (into[chosen] if into.ndim == 3 else into).to(device)
         extremes = [(kernel.smallest, kernel.has_zeros) for kernel in (mixture.over, mixture.onward)]
-        return _Tables(inverse, onward.to(device), into, _nearly_zero(extremes), gathered=True)
+        bounded = self._bounded(torch.float64)
+        return _Tables(inverse, onward.to(device), into, _nearly_zero(extremes), bounded, gathered=True)
+
+    def _bounded(self, dtype: torch.dtype) -> bool:
+        """Whether every c / h is a number: as h >= p(x0) c, it is at most 1 / p(x0) unless p(x0) q underflows."""
+        if not self.least_true > 0:  # on the CPU, where a look costs nothing; also for NaN
+            return False
+        kept = self.least_true * self.mixture.onward.smallest > _MARGIN * torch.finfo(dtype).tiny
+        return kept and _MARGIN * self.mixture.into.largest < _large(dtype) * self.least_true
 
     @cached_property
     def _inverse(self) -> Tensor:
@@ -219,8 +237,8 @@ class _Rows:
 
     def _underflown(self) -> _Lost | None:
         """The entries at which c / h is beyond measure, as where h is 0 and c is not; None if there are none."""
-        large = torch.finfo(self.by_ratio.dtype).max ** 0.5
-        if self.by_ratio.numel() == 0 or bool(self.by_ratio.amax() < large):
+        large = _large(self.by_ratio.dtype)
+        if self.tables.bounded or self.by_ratio.numel() == 0 or bool(self.by_ratio.amax() < large):
             return None
         row, state = (~(self.by_ratio < large)).nonzero().unbind(-1)
         self.by_ratio[row, state] = 0.0
@@ -234,6 +252,11 @@ class _Rows:
             logs.append(terms.logsumexp(-1))
             shares.append(terms.softmax(-1))
         return _Lost((row, state), torch.cat(logs), torch.cat(shares))
+
+
+def _large(dtype: torch.dtype) -> float:
+    """From here on a number, or its product with another, may be beyond the dtype."""
+    return torch.finfo(dtype).max ** 0.5
 
 
 class _Lost(NamedTuple):
@@ -261,13 +284,13 @@ def _first(table: Tensor) -> Tensor:
 
 def inverse_table(kernel: DenseKernel, dtype: torch.dtype) -> Tensor:
     """1 / q(x | x0) at [x, x0], 0 where x cannot be reached."""
-    return kernel.table("inverse", dtype, lambda: _inverse(kernel.matrix.mT, kernel.has_zeros))
+    return kernel.table("inverse", dtype, lambda: _inverse(kernel.matrix.mT, kernel.may_have_zeros))
 
 
 def inverse_at(kernel: DenseKernel, x: States, dtype: torch.dtype) -> PerState:
     """Its rows at the states x, without the table where few are read."""
     if kernel.few(x):
-        return _inverse(kernel.columns(x, torch.float64), kernel.has_zeros).to(dtype)
+        return _inverse(kernel.columns(x, torch.float64), kernel.may_have_zeros).to(dtype)
     return kernel.select(inverse_table(kernel, dtype), x)
 
 
@@ -281,6 +304,6 @@ def _into_table(kernel: DenseKernel, dtype: torch.dtype) -> Tensor:
 
     def make() -> Tensor:
         columns = kernel.matrix.mT.to(dtype)
-        return torch.nn.functional.hardshrink(columns, float(columns.amax()) * torch.finfo(dtype).tiny ** 0.8)
+        return torch.where(columns > columns.amax() * torch.finfo(dtype).tiny ** 0.8, columns, 0.0)
 
     return kernel.table("into", dtype, make)

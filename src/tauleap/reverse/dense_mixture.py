@@ -109,7 +109,7 @@ class DenseMixture(Mixture):
 
 def reachable_states(kernel: DenseKernel, x: States) -> Tensor | None:
     """From which clean states x can be reached, bool (batch, *shape, S); None where from all."""
-    return kernel.columns(x, torch.float64) > 0 if kernel.has_zeros else None
+    return kernel.columns(x, torch.float64) > 0 if kernel.may_have_zeros else None
 
 
 def reachable_probs(kernel: DenseKernel, x: States, posterior: Posterior) -> PerState:
