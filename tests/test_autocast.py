@@ -92,7 +92,7 @@ def test_rates_and_steps(name: str) -> None:
 
     def everything() -> list[Tensor]:
         with torch.no_grad():
-            posterior = reverse.guess(x, 0.5)
+            posterior = reverse.posterior(x, 0.5, reachable_only=False)
             step = reverse.step_probs(x, 0.5, 0.3, posterior=posterior)
             assert_close(step.sum(-1), torch.ones_like(step[..., 0]), rtol=0.0, atol=1e-6)
             moved = reverse.draw_step(x, 0.5, 0.3, generator=torch.Generator().manual_seed(3))
@@ -103,15 +103,15 @@ def test_rates_and_steps(name: str) -> None:
                     answer(x, 0.5, posterior=posterior)
                     for answer in (reverse.rates, reverse.ratios, reverse.corrector_rates, reverse.exit_rate)
                 ),
-                reverse.exit_rate(x, torch.linspace(0.1, 1.0, len(x)), corrector=True),
+                reverse.at(x, torch.linspace(0.1, 1.0, len(x))).corrector_exit_rate,
                 reverse.rates(x, torch.linspace(0.1, 1.0, len(x))),
                 step,
                 moved,
-                reverse.draw_destination(x, 0.5, many, generator=torch.Generator().manual_seed(4)),
-                reverse.carried(posterior, x, 0.5, x, 0.3).logits,
+                reverse.at(x, 0.5).draw_destination(many, generator=torch.Generator().manual_seed(4)),
+                reverse.with_own_evidence(posterior, x, 0.5, x, 0.3).logits,
                 reverse.conditional_rates(x0, x0, 0.5),
                 reverse.divergence(x0, x0, 0.5),
-                reverse.step_divergence(x0, x0, 0.5, 0.3),
+                reverse.at(x0, 0.5).step_divergence(x0, 0.3),
                 process.propagate(posterior.probs, 0.5, 0.1),
                 process.kernel_from(x, 0.5),
                 process.noise(x0, 0.5, generator=torch.Generator().manual_seed(5)),

@@ -60,7 +60,7 @@ METHODS: dict[str, Callable[[tl.ReverseProcess, Tensor, Tensor], object]] = {
     "step": lambda r, x0, x: r.draw_step(x, 0.4, 0.2, generator=torch.Generator().manual_seed(1)),
     "conditional rates": lambda r, x0, x: r.conditional_rates(x0, x, 0.4),
     "divergence": lambda r, x0, x: r.divergence(x0, x, 0.4),
-    "step divergence": lambda r, x0, x: r.step_divergence(x0, x, 0.4, 0.2),
+    "step divergence": lambda r, x0, x: r.at(x, 0.4).step_divergence(x0, 0.2),
     "corrector": lambda r, x0, x: hold(r, x, 0.4, steps=2, step=0.1, generator=torch.Generator().manual_seed(1))[0],
     "exact corrector": lambda r, x0, x: hold(
         r, x, 0.4, steps=2, step=0.1, exact=True, generator=torch.Generator().manual_seed(1)

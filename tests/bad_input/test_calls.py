@@ -46,7 +46,7 @@ ENTRIES: dict[str, Callable[[ForwardProcess, Tensor, object], object]] = {
     "rates": lambda process, x, t: reverse(process).rates(x, t),
     "corrector_rates": lambda process, x, t: reverse(process).corrector_rates(x, t),
     "reverse exit_rate": lambda process, x, t: reverse(process).exit_rate(x, t),
-    "draw_destination": lambda process, x, t: reverse(process).draw_destination(x, t, SITES),
+    "draw_destination": lambda process, x, t: reverse(process).at(x, t).draw_destination(SITES),
     "exact": lambda process, x, t: ExactDenoiser(torch.full((3, 3), 1 / 9), process)(x, t),
 }
 
@@ -125,8 +125,8 @@ def test_sites(refuses: Refuses, make: Callable[[], ForwardProcess]) -> None:
         refuses(partial(draw, torch.tensor([0.0])), TypeError, "sites must be", "int64", "torch.float32")
         refuses(partial(draw, [0]), TypeError, "sites must be", "int64", "list")
     mask = torch.ones(2, dtype=torch.bool)
-    refuses(lambda: reverse(process).draw_destination(x, 0.5, mask), ValueError, "the shape of x, (2, 2)", "(2,)")
-    refuses(lambda: reverse(process).draw_destination(x, 0.0, SITES), ValueError, "exit rate", "is 0")
+    refuses(lambda: reverse(process).at(x, 0.5).draw_destination(mask), ValueError, "the shape of x, (2, 2)", "(2,)")
+    refuses(lambda: reverse(process).at(x, 0.0).draw_destination(SITES), ValueError, "exit rate", "is 0")
     refuses(lambda: process.draw_jump(x.double(), SITES), TypeError, "int64", "torch.float64")
     refuses(lambda: process.draw_jump(x + 1, SITES), ValueError, "states 0..2", "from 1 to 3")
 

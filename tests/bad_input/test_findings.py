@@ -123,7 +123,7 @@ def test_clean_and_noisy_states_have_one_shape() -> None:
 def test_a_site_that_cannot_jump_has_no_destination() -> None:
     reverse = reverse_of(Absorbing(4, Constant(1.0)))
     with pytest.raises(ValueError, match="the exit rate of one of them is 0"):
-        reverse.draw_destination(torch.tensor([[0, 3]]), 0.5, torch.tensor([0]))
+        reverse.at(torch.tensor([[0, 3]]), 0.5).draw_destination(torch.tensor([0]))
 
 
 def test_ratios_stay_numbers_where_a_factor_leaves_float32() -> None:

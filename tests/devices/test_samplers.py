@@ -155,7 +155,7 @@ def test_rates_and_laws(each_sim, name):
             reverse.conditional_rates(x0, x, 0.5),
             reverse.divergence(x0, x, 0.5),
             reverse.step_probs(x, 0.5, 0.3),
-            reverse.step_divergence(x0, x, 0.5, 0.3),
+            reverse.at(x, 0.5).step_divergence(x0, 0.3),
             reverse.process.rates_from(x, 0.5),
             reverse.process.rates_into(x, 0.5),
             reverse.process.kernel_from(x0, 0.5),

@@ -132,5 +132,5 @@ def test_a_vocabulary_makes_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
         rates = reverse.rates(x, 0.5)
         assert_close(rates.sum(-1), reverse.exit_rate(x, 0.5), rtol=1e-4, atol=0.0)
         moving = reverse.exit_rate(x, 0.5) > 0
-        drawn = reverse.draw_destination(x, 0.5, moving, generator=torch.Generator().manual_seed(3))
+        drawn = reverse.at(x, 0.5).draw_destination(moving, generator=torch.Generator().manual_seed(3))
         assert bool((rates[moving].gather(-1, drawn[:, None]) > 0).all())

@@ -7,7 +7,7 @@ from torch import Tensor
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.noise import Absorbing, Constant, Dense, ForwardProcess, LogLinear, RankOne
-from tauleap.reverse.mixture import Mixture
+from tauleap.reverse.base import PosteriorExpectation
 from tauleap.testing.cases import of_every_kind
 
 SIZE = 4
@@ -34,12 +34,12 @@ def pairs(process: ForwardProcess, t: float) -> tuple[Tensor, Tensor]:
     return x0[keep], x[keep]
 
 
-def mixture(process: ForwardProcess, x: Tensor, kind: str) -> Mixture:
+def expectation(process: ForwardProcess, x: Tensor, kind: str) -> PosteriorExpectation:
     reverse = ReverseProcess(process, Silent())
     if kind == "rates":
-        return reverse.at(x, 0.6).jumps()
+        return reverse.at(x, 0.6).expected_rates
     s = {"step": 0.35, "step to 0": 0.0}[kind]
-    return reverse.at(x, 0.6).step(process.kernel(s), process.kernel(0.6, s))
+    return reverse.at(x, 0.6).reversal.step(s)
 
 
 def plain(h: Tensor, c: Tensor) -> Tensor:
@@ -62,13 +62,13 @@ def logits_for(process: ForwardProcess, x: Tensor, seed: int = 0) -> Tensor:
 def test_value_and_gradient_are_those_of_the_plain_sum(name: str, kind: str) -> None:
     process = PROCESSES[name]
     x0, x = pairs(process, 0.6)
-    mixed = mixture(process, x, kind)
+    mixed = expectation(process, x, kind)
     logits = logits_for(process, x).requires_grad_()
-    c = mixed.known(x0, torch.float64)
+    c = mixed.given(x0, torch.float64)
     sure = torch.nn.functional.one_hot(x0, SIZE).double().log()
-    torch.testing.assert_close(c, mixed.mixed(Posterior(sure)), rtol=1e-12, atol=1e-14)
+    torch.testing.assert_close(c, mixed.under(Posterior(sure)), rtol=1e-12, atol=1e-14)
 
-    expected = plain(mixed.mixed(Posterior(logits)), c)
+    expected = plain(mixed.under(Posterior(logits)), c)
     found = mixed.divergence(x0, Posterior(logits))
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     upstream = torch.rand(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
@@ -83,11 +83,11 @@ def test_value_and_gradient_are_those_of_the_plain_sum(name: str, kind: str) -> 
 def test_parts_of_the_comparison(name: str, total: bool) -> None:
     process = PROCESSES[name]
     x0, x = pairs(process, 0.6)
-    mixed = mixture(process, x, "rates")
+    mixed = expectation(process, x, "rates")
     logits = logits_for(process, x).requires_grad_()
     weight = torch.rand(len(x), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     found = mixed.compare(x0, Posterior(logits), weight=weight, total=total)
-    h, c = mixed.mixed(Posterior(logits)), mixed.known(x0, torch.float64)
+    h, c = mixed.under(Posterior(logits)), mixed.given(x0, torch.float64)
     signal = (c * log_where(c, h)).sum(-1)
     expected = (h.sum(-1) if total else 0.0) - weight[:, None] * signal
     torch.testing.assert_close(found.cost, expected, rtol=1e-10, atol=1e-12)
@@ -105,14 +105,14 @@ def test_one_time_a_sample_and_float32(name: str) -> None:
     t, s = torch.tensor([0.3, 0.6, 1.0], dtype=torch.float64), torch.tensor([0.0, 0.5, 0.6], dtype=torch.float64)
     reverse = ReverseProcess(process, Silent())
     together = reverse.divergence(x0, x, t, posterior=Posterior(logits))
-    steps = reverse.step_divergence(x0, x, t, s, posterior=Posterior(logits))
+    steps = reverse.at(x, t, posterior=Posterior(logits)).step_divergence(x0, s)
     for i in range(3):
         one = slice(i, i + 1)
         posterior = Posterior(logits[one])
         torch.testing.assert_close(
             together[one], reverse.divergence(x0[one], x[one], float(t[i]), posterior=posterior), rtol=1e-9, atol=1e-12
         )
-        alone = reverse.step_divergence(x0[one], x[one], float(t[i]), float(s[i]), posterior=posterior)
+        alone = reverse.at(x[one], float(t[i]), posterior=posterior).step_divergence(x0[one], float(s[i]))
         torch.testing.assert_close(steps[one], alone, rtol=1e-9, atol=1e-12)
     narrow = reverse.divergence(x0, x, t, posterior=Posterior(logits.float()))
     assert narrow.dtype == torch.float32
@@ -125,7 +125,7 @@ def test_one_time_a_sample_and_float32(name: str) -> None:
 def test_extreme_logits_give_finite_values_and_gradients(name: str, kind: str, dtype: torch.dtype) -> None:
     process = PROCESSES[name]
     x0, x = pairs(process, 0.6)
-    mixed = mixture(process, x, kind)
+    mixed = expectation(process, x, kind)
     allowed = process.data_states.expand(2, SIZE)
     for sure in range(SIZE):
         for other in (-1e4, 0.0):
@@ -151,7 +151,7 @@ def test_lost_logarithms_are_right() -> None:
         posterior = Posterior(logits).restricted(torch.tensor([True, True, False]))
         divergence = ReverseProcess(process, Silent()).divergence(x0, x, t, posterior=posterior)
         torch.testing.assert_close(divergence, 1000 * odds, rtol=1e-5, atol=0)
-        compared = ReverseProcess(process, Silent()).at(x, t).jumps().compare(x0, posterior, total=False)
+        compared = ReverseProcess(process, Silent()).at(x, t).expected_rates.compare(x0, posterior, total=False)
         torch.testing.assert_close(compared.signal, odds * (odds.log() - 1000), rtol=1e-5, atol=0)
         for cost in (divergence, compared.cost):
             (gradient,) = torch.autograd.grad(cost.sum(), logits, retain_graph=True)
@@ -163,11 +163,11 @@ def test_many_samples_are_worked_on_in_chunks(monkeypatch: pytest.MonkeyPatch) -
         x0, x = pairs(process, 0.6)
         logits = logits_for(process, x).requires_grad_()
         weight = torch.rand(len(x), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-        whole = mixture(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
-        for name in ("dense_comparison._BLOCK_ENTRIES", "rank_one_comparison._LARGE_BLOCKS"):
+        whole = expectation(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
+        for name in ("dense.loss._BLOCK_ENTRIES", "rank_one.loss._LARGE_BLOCKS"):
             monkeypatch.setattr(f"tauleap.reverse.{name}", 3 * 2 * SIZE)
-        monkeypatch.setattr("tauleap.reverse.rank_one_comparison._SMALL_BLOCKS", SIZE)
-        chunked = mixture(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
+        monkeypatch.setattr("tauleap.reverse.rank_one.loss._SMALL_BLOCKS", SIZE)
+        chunked = expectation(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
         monkeypatch.undo()
         for one, other in zip(whole, chunked, strict=True):
             torch.testing.assert_close(one, other)
@@ -183,7 +183,7 @@ def test_observed_sites_have_none() -> None:
     reverse = ReverseProcess(process, Silent())
     for found in (
         reverse.divergence(x0, x, 0.5, observed=observed, posterior=posterior),
-        reverse.step_divergence(x0, x, 0.5, 0.2, observed=observed, posterior=posterior),
+        reverse.at(x, 0.5, observed=observed, posterior=posterior).step_divergence(x0, 0.2),
     ):
         assert found[0, 0] == 0
         assert found[0, 1] > 0

@@ -73,7 +73,7 @@ def test_destinations_have_the_law_of_the_rates(process: ForwardProcess, t: floa
     logits = torch.randn(*x.shape, size, generator=torch.Generator().manual_seed(0))
     reverse = ReverseProcess(process, GivenLogits(logits))
     sites = (reverse.exit_rate(x, t).reshape(-1) > 0).nonzero().squeeze(-1)
-    drawn = reverse.draw_destination(x, t, sites.repeat(draws), generator=torch.Generator().manual_seed(0))
+    drawn = reverse.at(x, t).draw_destination(sites.repeat(draws), generator=torch.Generator().manual_seed(0))
     rates = reverse.rates(x, t).reshape(-1, size)[sites].double()
     assert_drawn_from(count(drawn.reshape(draws, -1), size), rates / rates.sum(-1, keepdim=True))
 
@@ -94,7 +94,7 @@ def test_many_draws_tell_small_differences(process: ForwardProcess, t: float) ->
     logits = 2 * torch.randn(*x.shape, size, generator=torch.Generator().manual_seed(0))
     reverse = ReverseProcess(process, GivenLogits(logits))
     sites = torch.arange(len(x)).repeat(draws)
-    drawn = reverse.draw_destination(x, t, sites, generator=torch.Generator().manual_seed(0))
+    drawn = reverse.at(x, t).draw_destination(sites, generator=torch.Generator().manual_seed(0))
     rates = reverse.rates(x, t).reshape(-1, size).double()
     assert_drawn_from(count(drawn.reshape(draws, -1), size), rates / rates.sum(-1, keepdim=True))
 
@@ -157,7 +157,7 @@ def test_the_posterior_given_is_the_posterior_used() -> None:
     for one, other in zip(actual, expected, strict=True):
         assert_close(one, other, rtol=0.0, atol=0.0)
     mask = torch.ones(2, 2, dtype=torch.bool)
-    drawn = reverse.draw_destination(x, 0.4, mask, posterior=posterior, generator=torch.Generator().manual_seed(0))
+    drawn = reverse.at(x, 0.4, posterior=posterior).draw_destination(mask, generator=torch.Generator().manual_seed(0))
     assert bool((drawn != x.flatten()).all())
 
 
@@ -177,7 +177,7 @@ def test_an_empty_batch_and_an_empty_choice() -> None:
         nothing = torch.zeros(0, 2, dtype=torch.int64)
         reverse = ReverseProcess(process, GivenLogits(torch.zeros(0, 2, 4)))
         assert reverse.rates(nothing, 0.5).shape == (0, 2, 4)
-        assert reverse.draw_destination(nothing, 0.5, nothing.bool()).shape == (0,)
+        assert reverse.at(nothing, 0.5).draw_destination(nothing.bool()).shape == (0,)
         some = torch.zeros(3, 2, dtype=torch.int64)
         reverse = ReverseProcess(process, GivenLogits(torch.zeros(3, 2, 4)))
-        assert reverse.draw_destination(some, 0.5, torch.zeros(0, dtype=torch.int64)).shape == (0,)
+        assert reverse.at(some, 0.5).draw_destination(torch.zeros(0, dtype=torch.int64)).shape == (0,)

@@ -41,7 +41,7 @@ def test_each_sample_as_if_it_were_alone(
 
     together = reverse.divergence(x0, x, t, posterior=Posterior(logits))
     (slope,) = torch.autograd.grad(together.sum(), logits)
-    monkeypatch.setattr("tauleap.reverse.dense_comparison._BLOCK_ENTRIES", 2 * 2 * process.num_states)
+    monkeypatch.setattr("tauleap.reverse.dense.loss._BLOCK_ENTRIES", 2 * 2 * process.num_states)
     in_blocks = reverse.divergence(x0, x, t, posterior=Posterior(logits))
     torch.testing.assert_close(in_blocks, together, rtol=rtol, atol=atol)
     torch.testing.assert_close(torch.autograd.grad(in_blocks.sum(), logits)[0], slope, rtol=rtol, atol=atol)
@@ -70,8 +70,8 @@ def test_reading_and_drawing_at_few_places(name: str) -> None:
     assert isinstance(kernel, DenseKernel)
     few = torch.randint(process.num_states, (len(t), 3), generator=torch.Generator().manual_seed(0))
     many = few.repeat(1, process.num_states)
-    assert kernel.few(few)
-    assert not kernel.few(many)
+    assert kernel.prefer_gather(few)
+    assert not kernel.prefer_gather(many)
     for read in (kernel.rows, kernel.columns):
         assert torch.equal(read(few, torch.float64), read(many, torch.float64)[:, :3])
     draws = kernel.sample(few, torch.Generator().manual_seed(5))

@@ -150,7 +150,7 @@ def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> Non
     sure[..., 0] = 0.0
     reverse = ReverseProcess(process, GivenLogits(sure))
     message = (
-        "the denoiser('s posterior gives rates that are nan| returns no distribution at t = \\S+ for 4 of 4 sites)"
+        "the denoiser('s posterior gives rates that are NaN| returns no distribution at t = \\S+ for 4 of 4 sites)"
     )
     with pytest.raises(ValueError, match=message):
         sampler.step(reverse, torch.full((4, 1), 200), 0.01, 0.005)

@@ -114,10 +114,8 @@ def test_jumps_that_are_added_have_that_law_in_either_way(
         rates = (busy.corrector_rates if corrector else busy.rates)(x, t, observed=few)
         law = push_sites(torch.ones(1, dtype=torch.float64), leap_laws(rates, x, tau, "add"))
         states = x.repeat(number, 1)
-        posterior = busy.guess(states, t, observed=all_)
-        drawn, _ = tau_leaping.leap(
-            busy, states, t, tau, posterior, "add", observed=all_, generator=generator, corrector=corrector
-        )
+        at = busy.at(states, t, observed=all_)
+        drawn, _ = tau_leaping.leap(at, tau, "add", generator=generator, corrector=corrector)
         assert_drawn_from(counts(drawn, law), law.reshape(-1), LEVEL)
 
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
+from tauleap.denoise import NetworkDenoiser, TruncatedLogistic, undefined
 from tauleap.noise import Absorbing, BirthDeath, Constant, ForwardProcess, LogLinear, Uniform
-from tauleap.reverse import ReverseProcess, undefined
+from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
     Extrapolated,

@@ -78,6 +78,15 @@ class Posterior:
         out.over_data_states = self.over_data_states
         return out
 
+    def given_reachable(self, reachable: Tensor | None) -> Posterior:
+        """Return the distributions given that the noisy state was reached.
+
+        Args:
+            reachable: from which x0 it can be, bool (batch, *shape, S); None if from all. A site that cannot be reached
+                from any x0 keeps its distribution.
+        """
+        return self if reachable is None else self.restricted(reachable | ~reachable.any(-1, keepdim=True))
+
     def restricted(self, allowed: Tensor, *, over_data_states: bool = False) -> Posterior:
         """The same law given that the state is one of ``allowed``, a bool tensor that broadcasts to the logits."""
         out = Posterior(self.logits.masked_fill(~allowed, float("-inf")))

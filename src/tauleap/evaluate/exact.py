@@ -14,7 +14,6 @@ from tauleap.denoise import Posterior
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.on_cpu import in_float64
 
 _MOST_STATES = 2**16
 _BLOCK = 2**12
@@ -50,7 +49,7 @@ def exact_log_likelihood(
     >>> exact_log_likelihood(reverse, torch.tensor([[0], [1]])).exp()
     tensor([0.8000, 0.2000], dtype=torch.float64)
     """
-    reverse = in_float64(reverse_process(reverse, "exact_log_likelihood"))
+    reverse = reverse_process(reverse, "exact_log_likelihood").in_float64()
     x = _check.states(x, reverse.process.num_states)
     if x.numel() == 0:
         raise ValueError(f"x must hold at least one state, got shape {tuple(x.shape)}")
@@ -76,7 +75,7 @@ def exact_law(
     then every site is drawn from p(x0 | x_eps). ``condition`` is one condition, with a batch axis of 1. Spaces of more
     than 65,536 states are refused.
     """
-    reverse = in_float64(reverse_process(reverse, "exact_law"))
+    reverse = reverse_process(reverse, "exact_law").in_float64()
     return _generated(reverse, _sites(shape), reverse.process.sampling_prior(), eps, tolerance, condition)
 
 
@@ -120,7 +119,7 @@ def chain_law(reverse: ReverseProcess, law: Tensor, t: float, s: float, *, toler
 
     By the same equation and method as in :func:`exact_law`.
     """
-    reverse = in_float64(reverse_process(reverse, "chain_law"))
+    reverse = reverse_process(reverse, "chain_law").in_float64()
     size = reverse.process.num_states
     states = torch.cartesian_prod(*[torch.arange(size, device=law.device)] * law.ndim).reshape(-1, law.ndim)
     with evaluating(reverse):
@@ -177,8 +176,8 @@ class _Model:
         return out.reshape(law.shape)
 
     def _rates(self, block: States, t: float) -> Tensor:
-        guess = self.reverse.guess(block, t, condition=self._condition(block))
-        rates = self.reverse.rates(block, t, posterior=Posterior(guess.logits.double()))
+        predicted = self.reverse.posterior(block, t, condition=self._condition(block), reachable_only=False)
+        rates = self.reverse.rates(block, t, posterior=Posterior(predicted.logits.double()))
         return rates.reshape(len(block), self.sites, self.size)
 
     def _condition(self, block: States) -> Tensor | None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import States
+from tauleap.denoise.on_device import lacks_float64, moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
@@ -17,7 +18,6 @@ from tauleap.objective import CompleteElbo, Draw, Times, UniformTimes
 from tauleap.objective.draw import check_kinds, check_missing, has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
 from tauleap.sampling._progress import reporting
 
 
@@ -114,7 +114,7 @@ def bits_per_dim(
     if data.ndim < 1 or data.numel() == 0:
         raise ValueError(f"data must be an int64 tensor (n, *shape) with n >= 1, got shape {tuple(data.shape)}")
     if lacks_float64(data.device):
-        reverse, data = on_cpu(reverse), moved(data, _device.CPU)
+        reverse, data = reverse.on_cpu(), moved(data, _device.CPU)
         observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
     missing = check_missing(missing, data, name="data")
     scored = _scored(data, observed, missing)

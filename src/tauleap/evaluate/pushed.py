@@ -26,7 +26,6 @@ from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
 from tauleap.evaluate.leaps import leap_laws
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.on_cpu import on_cpu
 from tauleap.sampling import (
     Ancestral,
     Extrapolated,
@@ -94,7 +93,7 @@ def path(
     accuracy: Accuracy = FULL,
 ) -> Iterator[tuple[float, Tensor]]:
     """Every time of the grid with the law there, beginning with ``law`` (S,)*D at the first."""
-    reverse, law = on_cpu(reverse), _device.exact_on_cpu(law)
+    reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     times = [float(t) for t in grid]
     yield times[0], law
     for t, s in pairwise(times):
@@ -132,14 +131,14 @@ def pushed(
 def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """q_t for data with the law ``data`` (S,)*D."""
     law = _device.exact_on_cpu(data)
-    for site, kernel in enumerate(site_kernels(on_cpu(reverse).process, (data.ndim,), t)):
+    for site, kernel in enumerate(site_kernels(reverse.on_cpu().process, (data.ndim,), t)):
         law = (law.movedim(site, -1) @ kernel).movedim(-1, site)
     return law
 
 
 def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     """Return the law from which sampling starts, (S,)*D: independent sites, each with its sampling prior."""
-    each = on_cpu(reverse).process.sampling_prior()
+    each = reverse.on_cpu().process.sampling_prior()
     law = torch.ones((), dtype=torch.float64, device=each.device)
     for one in each.expand(sites, -1):
         law = law[..., None] * one
@@ -153,14 +152,14 @@ def simulated(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """
     start, last = prior(reverse, data.ndim), marginal(reverse, data, 1.0)
     law = torch.where(start > 0, start / torch.where(start > 0, last, 1.0), 0.0)
-    for site, kernel in enumerate(site_kernels(on_cpu(reverse).process, (data.ndim,), 1.0, t)):
+    for site, kernel in enumerate(site_kernels(reverse.on_cpu().process, (data.ndim,), 1.0, t)):
         law = (law.movedim(site, -1) @ kernel.mT).movedim(-1, site)
     return marginal(reverse, data, t) * law
 
 
 def finished(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
     """``law`` at t after the final step of ``tauleap.sample``."""
-    reverse, law = on_cpu(reverse), _device.exact_on_cpu(law)
+    reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     if final == "none":
         return law
     if final == "mode":
@@ -225,7 +224,7 @@ def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: fl
 @pushed.register
 def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x, u = _states(law), t - sampler.look_ahead * (t - s)
-    posterior = reverse.carried(_posterior(reverse, x, u), x, u, x, t)
+    posterior = reverse.with_own_evidence(_posterior(reverse, x, u), x, u, x, t)
     return push_sites(law.reshape(-1), reverse.step_probs(x, t, s, posterior=posterior))
 
 
@@ -252,9 +251,8 @@ def _(
     x, u, sites = _states(law), (t + s) / 2, range(law.ndim)
     first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
     # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
-    carried = torch.stack(
-        [reverse.carried(first, x, t, torch.full_like(x, y), u).probs for y in range(reverse.process.num_states)]
-    )
+    moved = (torch.full_like(x, y) for y in range(reverse.process.num_states))
+    carried = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
     onward = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
 
     def second(i: Tensor, j: int) -> Tensor:
@@ -283,7 +281,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
     process, x, weights = reverse.process, _states(law), law.reshape(-1)
     total, rate = process.schedule.total, process.schedule.rate
     low, noise = float(total(s)), float(process.schedule.between(s, t))
-    posterior = reverse.carried(_posterior(reverse, x, (t + s) / 2), x, (t + s) / 2, x, t)
+    posterior = reverse.with_own_evidence(_posterior(reverse, x, (t + s) / 2), x, (t + s) / 2, x, t)
     leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
 
     def stays(u: float) -> Tensor:
@@ -297,10 +295,10 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
     nodes, shares = np.polynomial.legendre.leggauss(7)
     for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
         u = min(t, max(s, float(process.schedule.inverse_total(low + noise * (node + 1) / 2))))
-        rates = reverse.rates(x, u, posterior=reverse.carried(posterior, x, t, x, u))
+        rates = reverse.rates(x, u, posterior=reverse.with_own_evidence(posterior, x, t, x, u))
         density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
         middle = (u + s) / 2
-        onward = reverse.carried(_posterior(reverse, x, middle), x, middle, x, u)
+        onward = reverse.with_own_evidence(_posterior(reverse, x, middle), x, middle, x, u)
         jumped = share * noise / 2 / float(rate(u)) * density.sum(0)
         out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
     return out

@@ -57,7 +57,7 @@ class Absorbing(RankOneProcess):
 
     @property
     def data_states(self) -> Tensor:
-        return self.kept("data states", self._data_states)
+        return self.cached("data states", self._data_states)
 
     def _data_states(self) -> Tensor:
         data = self.law == 0

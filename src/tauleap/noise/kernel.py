@@ -16,12 +16,20 @@ from torch import Tensor
 
 from tauleap import _device, _draw
 from tauleap._precision import full_precision
-from tauleap._shapes import PerState, States
+from tauleap._shapes import Law, PerSite, PerState, States
 
 
 def along_batch(values: Tensor, ndim: int) -> Tensor:
     """``values`` of shape () or (batch,) with axes of size 1 behind them, ready to meet a tensor of ``ndim`` axes."""
     return values.reshape(values.shape + (1,) * (ndim - values.ndim)) if values.ndim else values
+
+
+def at_own_state(law: Law, x: States) -> PerSite:
+    """Return the entry of ``law``, (S,) or (*shape, S), at each site's own state, on the device of ``law``."""
+    here = x.to(law.device)
+    if law.ndim == 1:
+        return law[here]
+    return law.expand(*x.shape, -1).gather(-1, here[..., None]).squeeze(-1)
 
 
 class Kernel(ABC):
@@ -42,6 +50,22 @@ class Kernel(ABC):
     @abstractmethod
     def sample(self, x: States, generator: torch.Generator | None) -> States:
         """A draw from q(. | x)."""
+
+    def as_matrix(self, num_states: int, device: torch.device, samples: int | None = None) -> DenseKernel:
+        """Return the kernel as a matrix, by reading all of its rows.
+
+        Args:
+            num_states: S.
+            device: where the matrix is needed.
+            samples: the batch size if every sample has a kernel of its own. Default: one kernel for all.
+        """
+        states = torch.arange(num_states, device=device).expand(1 if samples is None else samples, -1)
+        matrix = self.rows(states, torch.float64)
+        return DenseKernel(matrix[0] if samples is None else matrix)
+
+    def divergences(self, prior: Law) -> Law | None:
+        """Return KL(q(. | x0) || prior) for every state x0, (S,) or (*shape, S); None if only rows are cheap."""
+        return None
 
 
 class DenseKernel(Kernel):
@@ -96,17 +120,44 @@ class DenseKernel(Kernel):
         """Whether some state cannot be reached from some other, or so rarely that float64 has no number for it."""
         return self._positive is None and any(zeros for _, zeros in self.extremes)
 
-    def few(self, x: States) -> bool:
-        """Whether tables, one a sample, would be larger than what is read of them for the states x."""
+    def as_matrix(self, num_states: int, device: torch.device, samples: int | None = None) -> DenseKernel:
+        return self
+
+    def divergences(self, prior: Law) -> Law | None:
+        return relative_entropy_terms(self.matrix, prior).sum(-1)
+
+    def reachable(self, x: States) -> Tensor | None:
+        """Return from which states each x can be reached, bool (batch, *shape, S); None if from all."""
+        return self.columns(x, torch.float64) > 0 if self.may_have_zeros else None
+
+    def inverse_columns(self, x: States, dtype: torch.dtype) -> PerState:
+        """Return 1 / q(x | .), 0 where x cannot be reached."""
+        if self.prefer_gather(x):
+            return self._inverse(self.columns(x, torch.float64)).to(dtype)
+        return self.select(self.inverse_table(dtype), x)
+
+    def inverse_table(self, dtype: torch.dtype) -> Tensor:
+        """Return 1 / q(x | x0) at [x, x0], 0 where x cannot be reached."""
+        return self.table("inverse", dtype, lambda: self._inverse(self.matrix.mT))
+
+    def columns_table(self, dtype: torch.dtype) -> Tensor:
+        """Return q(x | u) at [x, u]."""
+        return self.table("columns", dtype, lambda: self.matrix.mT)
+
+    def _inverse(self, values: Tensor) -> Tensor:
+        return torch.where(values > 0, 1 / values, 0.0) if self.may_have_zeros else 1 / values
+
+    def prefer_gather(self, x: States) -> bool:
+        """Return whether tables, one per sample, would be larger than the entries that the states x need."""
         return self.matrix.ndim == 3 and x.numel() < x.shape[0] * self.matrix.shape[-1]
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
-        return _read(self.matrix, x, dtype) if self.few(x) else self.select(self._rows_table(dtype), x)
+        return _read(self.matrix, x, dtype) if self.prefer_gather(x) else self.select(self._rows_table(dtype), x)
 
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
-        if self.few(x):
+        if self.prefer_gather(x):
             return _read(self.matrix.mT, x, dtype)
-        return self.select(self.table("columns", dtype, lambda: self.matrix.mT), x)
+        return self.select(self.columns_table(dtype), x)
 
     @full_precision
     def propagate(self, w: PerState) -> PerState:
@@ -117,7 +168,7 @@ class DenseKernel(Kernel):
         return (flat @ matrix).reshape(w.shape)
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
-        if self.few(x):
+        if self.prefer_gather(x):
             weights = self.rows(x.to(self.matrix.device), torch.float64)
             return _draw.categorical(weights, generator).to(x.device)
         cdf = self.table("cumulative", torch.float64, lambda: _draw.cumulative(self.matrix))
@@ -139,6 +190,11 @@ class DenseKernel(Kernel):
 
     def _rows_table(self, dtype: torch.dtype) -> Tensor:
         return self.table("rows", dtype, lambda: self.matrix)
+
+
+def relative_entropy_terms(q: Tensor, p: Tensor) -> Tensor:
+    """Return q log(q / p), 0 where q is."""
+    return torch.xlogy(q, q) - torch.xlogy(q, p)
 
 
 def read_extremes(kernels: Sequence[DenseKernel], other: Tensor | None = None) -> float:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
-from tauleap.noise.kernel import DenseKernel, Kernel, along_batch
+from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, at_own_state
 from tauleap.noise.matrix_exponential import MatrixExponential
 from tauleap.noise.schedule import Schedule
 from tauleap.noise.stationary import in_detailed_balance, stationary_law
@@ -67,7 +67,7 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def data_states(self) -> Tensor:
         """Which states data may have, bool (S,) or (*shape, S)."""
-        return torch.ones(self.num_states, dtype=torch.bool, device=self._tables_device())
+        return torch.ones(self.num_states, dtype=torch.bool, device=self.tables_device)
 
     @property
     def all_states_are_data(self) -> bool:
@@ -81,7 +81,7 @@ class ForwardProcess(nn.Module, ABC):
             return self._cache.kernels(c, (s, t), lambda: DenseKernel(self.exponential(c)))
         return self._cache.kernel(float(c), lambda: DenseKernel(self._moved(self.exponential(c[None])[0])))
 
-    def kept(self, name: str, make: Callable[[], Any]) -> Any:
+    def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cached result of ``make``, which is called again once a buffer or an attribute has changed.
 
         Only what an attribute holds by reference, such as the numbers of a schedule, can change unnoticed: a result
@@ -150,7 +150,8 @@ class ForwardProcess(nn.Module, ABC):
         """The sum of R_t(x, .): how fast a site leaves its state; float64 unless ``dtype`` is given."""
         x = self._check_states(x, "x")
         beta = self.schedule.rate(_check.time(t, x.shape[0]))
-        exits = _device.moved_to(self._base_exit_rates(x), x.device, dtype or _device.widest_dtype(x.device))
+        exits = at_own_state(self.base_exit_rates(), x)
+        exits = _device.moved_to(exits, x.device, dtype or _device.widest_dtype(x.device))
         return exits.mul_(along_batch(_device.moved_to(beta, x.device, exits.dtype), x.ndim))
 
     @final
@@ -167,6 +168,10 @@ class ForwardProcess(nn.Module, ABC):
         """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
         return self._cache.get("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
 
+    def base_exit_rates(self) -> Law:
+        """Return the rate at which each state is left under R_b, (S,) or (*shape, S), in float64."""
+        return self.jump_rates().matrix.sum(-1)
+
     def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
         return self.jump_rates().rows(x, dtype)
 
@@ -176,9 +181,6 @@ class ForwardProcess(nn.Module, ABC):
     def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
         matrix = self.jump_rates().matrix
         return self.jump_rates().rows(x.reshape(-1)[sites].to(matrix.device), torch.float64)
-
-    def _base_exit_rates(self, x: States) -> PerSite:
-        return self.jump_rates().matrix.sum(1)[x.to(self.jump_rates().matrix.device)]
 
     def _check_states(self, x: States, name: str) -> States:
         """Return states that this process can have, contiguous."""
@@ -211,13 +213,14 @@ class ForwardProcess(nn.Module, ABC):
 
     def _moved(self, matrix: Tensor) -> Tensor:
         """Return a kernel that a process may have computed on the CPU, where its one amount of noise is."""
-        return _device.moved_to(matrix, self._tables_device())
+        return _device.moved_to(matrix, self.tables_device)
 
     def _beside_tables(self, c: Tensor) -> Tensor:
         """Return amounts of noise on the device of the tables; one alone may stay on the CPU, where it can be read."""
-        return _device.moved_to(c, self._tables_device()) if c.ndim else c
+        return _device.moved_to(c, self.tables_device) if c.ndim else c
 
-    def _tables_device(self) -> torch.device:
+    @property
+    def tables_device(self) -> torch.device:
         """Where kernels are made: where the buffers are, or where a process without buffers was last moved to."""
         return next((buffer.device for buffer in self.buffers()), self._moved_to)
 
@@ -227,7 +230,7 @@ class ForwardProcess(nn.Module, ABC):
         It is moved to the other tables, as a process that computes its generator makes it on the CPU.
         """
         return self._cache.get(
-            "generator", lambda: _check.generator(self.generator(), self.num_states).to(self._tables_device())
+            "generator", lambda: _check.generator(self.generator(), self.num_states).to(self.tables_device)
         )
 
     def _matrix_exponential(self) -> MatrixExponential:
@@ -247,7 +250,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:
         """Moves the float64 buffers without casting them; where a device has no float64 they stay on the CPU."""
-        before = self._tables_device()
+        before = self.tables_device
         exact = {name: b for name, b in self._buffers.items() if b is not None and b.dtype == torch.float64}
         for name in exact:
             self._buffers[name] = None

@@ -1,6 +1,6 @@
 """Rank-one processes: at every event a site forgets its state and draws a new one from the law pi.
 
-    R_b = speed (1 pi^T - I),      q = alpha I + (1 - alpha) 1 pi^T,      alpha = exp(-speed c)
+    R_b = base_rate (1 pi^T - I),      q = alpha I + (1 - alpha) 1 pi^T,      alpha = exp(-base_rate c)
 
 Uniform and absorbing noise are of this kind. Everything is O(S) a site and no (S, S) matrix is made, so a text
 vocabulary of 50,257 states is ordinary; ``pi`` may differ from site to site.
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
-from tauleap.noise.kernel import Kernel, along_batch
+from tauleap.noise.kernel import Kernel, along_batch, at_own_state, relative_entropy_terms
 from tauleap.noise.process import ForwardProcess
 from tauleap.noise.schedule import Schedule
 
@@ -48,15 +48,15 @@ class LawFacts(NamedTuple):
 
 
 class RankOneKernel(Kernel):
-    """``noise`` is speed times c, in float64, () or (B,); ``stayed`` is alpha and ``moved`` is 1 - alpha.
+    """``noise`` is base_rate times c, in float64, () or (B,).
 
     ``elsewhere`` is the mass of all states but each one, ``mass_elsewhere(law)``.
     """
 
     def __init__(self, noise: Tensor, law: Law, elsewhere: Law, facts: LawFacts) -> None:
         self.noise, self.facts = noise, facts
-        self.stayed = torch.exp(-noise)
-        self.moved = -torch.expm1(-noise)
+        self.alpha = torch.exp(-noise)
+        self.one_minus_alpha = -torch.expm1(-noise)
         self.law, self.elsewhere = law, elsewhere
 
     def law_at(self, x: States) -> PerSite:
@@ -64,36 +64,43 @@ class RankOneKernel(Kernel):
         return at_own_state(self.law, x)
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
-        stayed, moved = self._shares(x.ndim + 1, x.device, dtype)
-        out = (moved * _device.moved_to(self.law, x.device, dtype)).expand(*x.shape, -1).clone()
-        return out.scatter_add_(-1, x[..., None], stayed.expand(*x.shape, 1))
+        alpha, one_minus_alpha = self._factors(x.ndim + 1, x.device, dtype)
+        out = (one_minus_alpha * _device.moved_to(self.law, x.device, dtype)).expand(*x.shape, -1).clone()
+        return out.scatter_add_(-1, x[..., None], alpha.expand(*x.shape, 1))
 
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
-        elsewhere = along_batch(self.moved, x.ndim) * self.law_at(x)
-        at_x = along_batch(self.stayed, x.ndim) + elsewhere
+        elsewhere = along_batch(self.one_minus_alpha, x.ndim) * self.law_at(x)
+        at_x = along_batch(self.alpha, x.ndim) + elsewhere
         out = _device.moved_to(elsewhere, x.device, dtype)[..., None].repeat(*(1,) * x.ndim, self.law.shape[-1])
         return out.scatter_(-1, x[..., None], _device.moved_to(at_x, x.device, dtype)[..., None])
 
     def propagate(self, w: PerState) -> PerState:
-        stayed, moved = self._shares(w.ndim, w.device, w.dtype)
-        return stayed * w + moved * w.sum(-1, keepdim=True) * _device.moved_to(self.law, w.device, w.dtype)
+        alpha, one_minus_alpha = self._factors(w.ndim, w.device, w.dtype)
+        return alpha * w + one_minus_alpha * w.sum(-1, keepdim=True) * _device.moved_to(self.law, w.device, w.dtype)
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
-        stays = _draw.uniforms(x.shape, self.law.device, generator) < along_batch(self.stayed, x.ndim)
+        stays = _draw.uniforms(x.shape, self.law.device, generator) < along_batch(self.alpha, x.ndim)
         drawn = draw_from(self.law, x.shape, generator)
         return torch.where(stays, x.to(drawn.device), drawn).to(x.device)
 
-    def _shares(self, ndim: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        stayed, moved = along_batch(self.stayed, ndim), along_batch(self.moved, ndim)
-        return _device.moved_to(stayed, device, dtype), _device.moved_to(moved, device, dtype)
+    def divergences(self, prior: Law) -> Law | None:
+        """Return KL(q(. | x0) || prior) for every x0, in O(S) for all of them together.
 
+        sum_{v != x0} (1 - alpha) pi_v log((1 - alpha) pi_v / prior_v) + q(x0 | x0) log(q(x0 | x0) / prior_x0)
+        """
+        q_elsewhere = self.one_minus_alpha * self.law
+        away, own = relative_entropy_terms(q_elsewhere, prior), self.alpha + q_elsewhere
+        # Infinite terms of the other states are counted, since subtracting one from the sum would be inf - inf.
+        infinite = torch.isinf(away)
+        finite = torch.where(infinite, 0.0, away)
+        others = finite.sum(-1, keepdim=True) - finite
+        elsewhere = infinite.sum(-1, keepdim=True) > infinite.long()
+        return torch.where(elsewhere, torch.inf, others + relative_entropy_terms(own, prior))
 
-def at_own_state(law: Law, x: States) -> PerSite:
-    """The probability under ``law``, (S,) or (*shape, S), of each site's own state; where ``law`` lives."""
-    here = x.to(law.device)
-    if law.ndim == 1:
-        return law[here]
-    return law.expand(*x.shape, -1).gather(-1, here[..., None]).squeeze(-1)
+    def _factors(self, ndim: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        factors = (along_batch(factor, ndim) for factor in (self.alpha, self.one_minus_alpha))
+        alpha, one_minus_alpha = (_device.moved_to(factor, device, dtype) for factor in factors)
+        return alpha, one_minus_alpha
 
 
 def mass_elsewhere(law: Law) -> Law:
@@ -114,9 +121,9 @@ def draw_from(law: Law, shape: torch.Size, generator: torch.Generator | None) ->
 
 
 class RankOneProcess(ForwardProcess):
-    """A process ``R_b = speed (1 pi^T - I)``; a concrete one says its law and its speed."""
+    """A process ``R_b = base_rate (1 pi^T - I)``; a concrete one defines ``stationary`` and ``base_rate``."""
 
-    speed: float = 1.0
+    base_rate: float = 1.0
 
     @abstractmethod
     def stationary(self) -> Law:
@@ -129,13 +136,13 @@ class RankOneProcess(ForwardProcess):
     def kernel_after(self, c: Tensor) -> RankOneKernel:
         """The kernel once the noise ``c`` has come, float64 of shape () or (batch,): O(1) a sample, nothing to keep."""
         law = self.stationary()
-        noise = self.speed * (_device.moved_to(c, law.device) if c.ndim else c)
-        return RankOneKernel(noise, law, self.elsewhere(), self.kept("facts", lambda: LawFacts.of(law)))
+        noise = self.base_rate * (_device.moved_to(c, law.device) if c.ndim else c)
+        return RankOneKernel(noise, law, self.elsewhere(), self.cached("facts", lambda: LawFacts.of(law)))
 
     @final
     def elsewhere(self) -> Law:
         """Return the stationary mass of all states but each one, in float64."""
-        return self.kept("mass elsewhere", lambda: mass_elsewhere(self.stationary()))
+        return self.cached("mass elsewhere", lambda: mass_elsewhere(self.stationary()))
 
     def generator(self) -> Matrix:
         law = self.stationary()
@@ -145,15 +152,15 @@ class RankOneProcess(ForwardProcess):
                 "write RankOne(prior[site], schedule).generator() for one of them"
             )
         identity = torch.eye(self.num_states, dtype=law.dtype, device=law.device)
-        return self.speed * (law.expand(self.num_states, -1) - identity)
+        return self.base_rate * (law.expand(self.num_states, -1) - identity)
 
     def _base_rates_from(self, x: States, dtype: torch.dtype) -> PerState:
-        law = _device.moved_to(self.speed * self.stationary(), x.device, dtype)
+        law = _device.moved_to(self.base_rate * self.stationary(), x.device, dtype)
         out = law.expand(*x.shape, -1).clone()
         return out.scatter_(-1, x[..., None], 0.0)
 
     def _base_rates_into(self, x: States, dtype: torch.dtype) -> PerState:
-        into = _device.moved_to(self.speed * at_own_state(self.stationary(), x), x.device, dtype)
+        into = _device.moved_to(self.base_rate * at_own_state(self.stationary(), x), x.device, dtype)
         return into[..., None].repeat(*(1,) * x.ndim, self.num_states).scatter_(-1, x[..., None], 0.0)
 
     def _base_rates_at(self, x: States, sites: Tensor) -> Tensor:
@@ -163,8 +170,8 @@ class RankOneProcess(ForwardProcess):
         own = x.to(law.device).reshape(-1)[sites]
         return law.expand(len(sites), -1).clone().scatter_(-1, own[:, None], 0.0)
 
-    def _base_exit_rates(self, x: States) -> PerSite:
-        return self.speed * at_own_state(self.elsewhere(), x)
+    def base_exit_rates(self) -> Law:
+        return self.base_rate * self.elsewhere()
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         law = self.stationary()

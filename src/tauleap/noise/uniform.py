@@ -25,7 +25,7 @@ class Uniform(RankOneProcess):
 
     def __init__(self, num_states: int, schedule: Schedule) -> None:
         super().__init__(num_states, schedule)
-        self.speed = float(self.num_states)
+        self.base_rate = float(self.num_states)
         law = torch.full((self.num_states,), 1 / self.num_states, dtype=torch.float64)
         self.register_buffer("law", law, persistent=False)
         self.law: Tensor

@@ -38,12 +38,12 @@ class CompleteElbo(Objective):
         return frozenset({"noised", "earliest"}) if self.reconstruction else frozenset({"noised"})
 
     def evaluate(self, draw: Draw) -> Loss:
-        divergence = draw.reversal("noised").jumps().divergence(draw.x0, draw.posterior("noised"))
+        divergence = draw.at("noised").divergence(draw.x0)
         path = draw.mean_over_time(draw.sum(divergence), 1 - draw.times.eps)
         prior = draw.sum(prior_divergence(draw.reverse.process, draw.x0)).to(path.dtype)
         terms = {"prior": prior, "path": path}
         if self.reconstruction:
-            terms["reconstruction"] = -draw.sum(draw.log_prob("earliest"))
+            terms["reconstruction"] = -draw.sum(draw.at("earliest").log_prob(draw.x0))
         value = prior + path
         return Loss(value + terms["reconstruction"] if self.reconstruction else value, terms)
 

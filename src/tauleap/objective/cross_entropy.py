@@ -31,7 +31,7 @@ class CrossEntropy(Objective):
 
     def evaluate(self, draw: Draw) -> Loss:
         which: Pass = "noised" if "noised" in draw.passes else "jumped"
-        value = -draw.sum(draw.log_prob(which))
+        value = -draw.sum(draw.at(which).log_prob(draw.x0))
         if self.reduction == "mean":
             value = value / draw.count.to(value.device).clamp(min=1)
         value = draw.mean_over_time(value)

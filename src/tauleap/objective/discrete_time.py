@@ -53,13 +53,12 @@ class DiscreteTimeElbo(Objective):
 
     def _term(self, draw: Draw) -> tuple[torch.Tensor, torch.Tensor]:
         """The term of the draw's k: as one of the steps, or as the reconstruction where k is 1."""
-        process, number = draw.reverse.process, (draw.t * self.steps).round()
+        number = (draw.t * self.steps).round()
         t, s = number / self.steps, (number - 1) / self.steps
         on_grid = ((draw.t - t).abs() * self.steps < 1e-3) & (number >= 1)
         if _device.is_host(draw.t.device) and not bool(on_grid.all()):
             raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {draw.t.tolist()}")
-        step = draw.reversal("noised").step(process.kernel(s), process.kernel(t, s))
-        value = draw.sum(step.divergence(draw.x0, draw.posterior("noised")))
+        value = draw.sum(draw.at("noised").step_divergence(draw.x0, s))
         first = draw.per_sample(number == 1).to(value.device)
         return torch.where(first, 0.0, value), torch.where(first, value, 0.0)
 

@@ -14,11 +14,12 @@ from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSite, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
-from tauleap.noise.rank_one import at_own_state, draw_from
+from tauleap.noise.kernel import at_own_state
+from tauleap.noise.rank_one import draw_from
 from tauleap.objective.times import Times
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.reversal import Reversal
+from tauleap.reverse.at import ReverseAt
 
 Pass = Literal["noised", "jumped", "earliest"]
 """What the network is shown: ``noised`` is x ~ q_t|0(. | x0); ``jumped`` is x with one forward jump more, at one site
@@ -70,7 +71,7 @@ class Draw:
             given = _check.time(t, len(x0))
             self.t = _device.moved_to(given, x0.device) if given.ndim else given
             self.weight = torch.ones_like(self.t)
-        self._reversals: dict[Pass, Reversal] = {}
+        self._at: dict[Pass, ReverseAt] = {}
         self.parts: dict[float, Draw] = {}
         """Draws of some of the sites of this one, by their share of all sites."""
 
@@ -140,19 +141,13 @@ class Draw:
             raise ValueError(f"the network was not to be asked about {which!r}, only about {sorted(self.passes)}")
         return self._posteriors[which]
 
-    def reversal(self, which: Pass) -> Reversal:
-        """The arithmetic of the reverse rates at the states and times of that pass."""
-        if which not in self._reversals:
+    def at(self, which: Pass) -> ReverseAt:
+        """The reverse process at the states and times of that pass, with the network's prediction."""
+        if which not in self._at:
             kernel = None if which == "earliest" or self.share > 1 else self._kernel
-            self._reversals[which] = self.reverse.at(self.x(which), self.time(which), kernel=kernel)
-        return self._reversals[which]
-
-    def log_prob(self, which: Pass) -> PerSite:
-        """log p(x0 | x) of the true x0 at every site."""
-        posterior, reachable = self.posterior(which), self.reversal(which).reachable()
-        if reachable is not None:
-            posterior = posterior.restricted(reachable | ~reachable.any(-1, keepdim=True))
-        return posterior.log_prob(self.x0)
+            posterior = self.posterior(which)
+            self._at[which] = self.reverse.at(self.x(which), self.time(which), posterior=posterior, kernel=kernel)
+        return self._at[which]
 
     def sum(self, values: PerSite) -> Float[Tensor, " samples"]:
         """The sum over the scored sites of each sample."""
@@ -206,7 +201,8 @@ class Draw:
         }
 
     def _ask(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
-        return self.reverse._told(None, x, t, observed, condition)  # what is asked about was looked at as x0
+        # x was checked when it was x0; no kernel is needed for the posterior.
+        return ReverseAt(self.reverse, x, t, observed, condition, checked=True).posterior
 
     def _clean(self, x0: States) -> States:
         """x0 with the observed values, and with some state, it does not matter which, where nobody knows."""

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._shapes import States, Time
+from tauleap.denoise.on_device import lacks_float64, moved
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.times import GridTimes, Times, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class Objective(ABC):
             raise ValueError(f"x0 must hold at least one sample with at least one site, got shape {tuple(x0.shape)}")
         device = x0.device
         if lacks_float64(device):
-            reverse, x0, t = on_cpu(reverse), moved(x0, _device.CPU), moved(t, _device.CPU)
+            reverse, x0, t = reverse.on_cpu(), moved(x0, _device.CPU), moved(t, _device.CPU)
             observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
         draw = Draw(
             reverse,

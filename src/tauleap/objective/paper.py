@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _device
-from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.noise.kernel import along_batch
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
@@ -46,17 +45,13 @@ class PaperElbo(Objective):
         return frozenset({"jumped"}) if self.passes == 1 else frozenset({"noised", "jumped"})
 
     def evaluate(self, draw: Draw) -> Loss:
-        weight = self._signal_weight(draw)
-        found = (
-            draw.reversal("jumped")
-            .jumps()
-            .compare(draw.x0, draw.posterior("jumped"), weight=weight, total=self.passes == 1)
-        )
+        at, weight = draw.at("jumped"), self._signal_weight(draw)
+        found = at.expected_rates.compare(draw.x0, at.posterior, weight=weight, total=self.passes == 1)
         signal = -weight.to(found.signal.dtype) * draw.sum(found.signal)
         if self.passes == 1:
             outflow, value = draw.sum(found.total), draw.sum(found.cost)
         else:
-            outflow = draw.sum(draw.reversal("noised").departures(draw.posterior("noised")).exit_rate)
+            outflow = draw.sum(draw.at("noised").exit_rate)
             value = outflow + draw.sum(found.cost)
         value, outflow, signal = (draw.mean_over_time(part) for part in (value, outflow, signal))
         return Loss(value, {"outflow": outflow, "signal": signal})
@@ -67,19 +62,12 @@ class PaperElbo(Objective):
         dtype = _device.widest_dtype(x.device)
         exits = process.exit_rate(x, draw.t, dtype=dtype).masked_fill(~draw.scored, 0.0)
         total = exits.reshape(len(x), -1).sum(-1)
-        rates = _exit_rates(process).to(dtype).to(x.device)[None]
+        rates = process.base_exit_rates().to(dtype).to(x.device)[None]
         leaving = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), rates.ndim) * rates
-        shares = draw.reversal("jumped").jumps().known_among(draw.x0, leaving.expand(len(x), *rates.shape[1:]), total)
+        shares = draw.at("jumped").expected_rates.given_among(draw.x0, leaving.expand(len(x), *rates.shape[1:]), total)
         norm = draw.sum(shares)
         return torch.where(draw.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
 
     def __repr__(self) -> str:
         times = "" if self.times in (None, UniformTimes()) else f", times={self.times!r}"
         return f"PaperElbo(passes={self.passes}{times})"
-
-
-def _exit_rates(process: ForwardProcess) -> Tensor:
-    """How fast each state is left under R_b, (S,) or (*shape, S), in float64."""
-    if isinstance(process, RankOneProcess):
-        return process.speed * process.elsewhere()
-    return process.jump_rates().matrix.sum(-1)

@@ -15,7 +15,7 @@ from tauleap.noise import Kernel
 from tauleap.objective.draw import Draw, Pass
 from tauleap.objective.objective import Loss, Objective, _parts
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.reversal import Reversal
+from tauleap.reverse.at import ReverseAt
 
 
 class Subsampled(Objective):
@@ -92,7 +92,7 @@ class _Part(Draw):
         self._factor = every / count
         self.x0: States = self._narrowed(whole.x0)
         self.scored = self._narrowed(whole.scored)
-        self._reversals: dict[Pass, Reversal] = {}
+        self._at: dict[Pass, ReverseAt] = {}
 
     @property
     def _kernel(self) -> Kernel:  # pyright: ignore[reportIncompatibleVariableOverride]

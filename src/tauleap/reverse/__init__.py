@@ -10,9 +10,12 @@ Note the transpose: the reverse rate to v has the forward rate from v *into* x. 
 (``q(x | x0) = 0``) are taken out of p before it is normalised; no epsilon hides a zero. The ratio is the one of the
 marginals wherever v can jump into x; elsewhere no rate needs it.
 
-``process`` has the public class; ``dense`` does the arithmetic with matrices, ``rank_one`` in O(S).
+``process`` has the public class, and ``at`` the same bound to states and a time. ``base`` says what every structure of
+kernels provides: ``dense`` does it with matrices, for any kernel, and ``rank_one`` in O(S). ``bound`` has upper bounds
+of the exit rates.
 """
 
+from tauleap.reverse.at import ReverseAt
 from tauleap.reverse.process import ReverseProcess
 
-__all__ = ["ReverseProcess"]
+__all__ = ["ReverseAt", "ReverseProcess"]

@@ -1,11 +1,11 @@
 """A bound on the exit rates that holds for every denoiser, and the events of a Poisson process that has it as its rate.
 
-A reverse rate is a mixture over x0 (see ``mixture``), so a site's exit rate is at most that of the worst x0,
+A reverse rate is an expectation over x0 (see ``base``), so a site's exit rate is at most that of the worst x0,
 
     Lambda(x) <= beta(t) E(x),    E(x) = max over x0 with q(x | x0) > 0 of sum_{v != x} R_b(v, x) q(v | x0) / q(x | x0).
 
 Everything here runs in the clock ``c = c(t)`` of the schedule, in which the bound is E alone. Rank one, in units of the
-noise ``n = speed c``: ``E(x) = 1 - pi_x + 1 / (e^n - 1)``, with a closed integral.
+noise ``n = base_rate c``: ``E(x) = 1 - pi_x + 1 / (e^n - 1)``, with a closed integral.
 
 For matrices E has no closed integral, but it falls as c grows. For ``q_{c+h}(v | x0) = sum_u q_h(u | x0) q_c(v | u)``,
 so that the quotient at c + h,
@@ -28,8 +28,7 @@ from torch import Tensor
 from tauleap import _draw
 from tauleap._shapes import PerSample, PerSite, SiteMask, States
 from tauleap.noise import ForwardProcess, RankOneProcess
-from tauleap.noise.kernel import along_batch
-from tauleap.noise.rank_one import at_own_state
+from tauleap.noise.kernel import along_batch, at_own_state
 
 _RATIO = 1.1
 _BLOCK_ENTRIES = 2**24
@@ -56,21 +55,14 @@ class ExitBound(ABC):
         """
 
 
-def exit_bound(process: ForwardProcess, low: float, high: float) -> ExitBound:
-    """The bound for c between ``low`` and ``high``."""
-    if isinstance(process, RankOneProcess):
-        return RankOneBound(process)
-    return DenseBound(process, low, high)
-
-
 class RankOneBound(ExitBound):
     def __init__(self, process: RankOneProcess) -> None:
-        self.speed, self.law = process.speed, process.stationary()
+        self.base_rate, self.law = process.base_rate, process.stationary()
 
     def at(self, x: States, c: PerSample) -> PerSite:
         law = at_own_state(self.law, x).to(x.device)
-        odds = 1 / torch.expm1(along_batch(self.speed * c, x.ndim))
-        return torch.where(law > 0, self.speed * (1 - law + odds), 0.0)
+        odds = 1 / torch.expm1(along_batch(self.base_rate * c, x.ndim))
+        return torch.where(law > 0, self.base_rate * (1 - law + odds), 0.0)
 
     def next_event(
         self,
@@ -85,12 +77,12 @@ class RankOneBound(ExitBound):
         steady = torch.where(moving, 1 - law, 0.0).flatten(1).sum(1)
         number = moving.flatten(1).sum(1).to(torch.float64)
         waits = -torch.log1p(-_draw.uniforms((len(x), 2), x.device, generator))
-        noise = self.speed * c
+        noise = self.base_rate * c
         by_steady = noise - torch.where(steady > 0, waits[:, 0] / steady, torch.inf)
         # The integral of 1 / (e^n - 1) is log(1 - e^-n): solved for 1 - e^-n' = (1 - e^-n) e^-wait.
         wait = torch.where(number > 0, waits[:, 1] / number, torch.inf)
         by_odds = -torch.log(-torch.expm1(-wait) + torch.exp(-noise - wait))
-        return torch.maximum(by_steady, by_odds) / self.speed
+        return torch.maximum(by_steady, by_odds) / self.base_rate
 
 
 class DenseBound(ExitBound):

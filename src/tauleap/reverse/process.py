@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import copy
+from typing import TypedDict
+
 import torch
 from torch import Tensor, nn
+from typing_extensions import Unpack
 
-from tauleap import _check, _device, _draw
-from tauleap._shapes import PerSample, PerSite, PerState, States, Time
+from tauleap import _device
+from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
-from tauleap.noise import DenseKernel, ForwardProcess, Kernel, RankOneProcess
-from tauleap.observed import Observed, check_observed
-from tauleap.reverse.bound import ExitBound, exit_bound
-from tauleap.reverse.carry import carried
-from tauleap.reverse.dense import DenseReversal
-from tauleap.reverse.departures import Corrected, Departures, Free, exit_rates, positions
-from tauleap.reverse.first_jump import FirstJumpClock
-from tauleap.reverse.mixture import Mixture
-from tauleap.reverse.on_cpu import exactly
-from tauleap.reverse.rank_one import RankOneReversal
-from tauleap.reverse.reversal import Reversal
-from tauleap.reverse.undefined import check_defined
+from tauleap.denoise.on_device import DenoiserOnDevice, lacks_float64, moved
+from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
+from tauleap.observed import Observed
+from tauleap.reverse.at import ReverseAt
+from tauleap.reverse.base import Structure
+from tauleap.reverse.bound import ExitBound
+from tauleap.reverse.dense.rates import DenseStructure
+from tauleap.reverse.rank_one.rates import RankOneStructure
+
+
+class Given(TypedDict, total=False):
+    """The optional arguments of :meth:`ReverseProcess.at`, which every method of one line takes too."""
+
+    observed: Observed | None
+    condition: Tensor | None
+    posterior: Posterior | None
 
 
 class ReverseProcess(nn.Module):
-    """A forward process and a denoiser, turned round: rates of the chain that runs from noise to data.
+    """The time reversal of a forward process, given a denoiser: a chain that runs from noise to data.
 
-    Every method takes states x (batch, *shape) and a time; ``posterior`` saves the denoiser's pass where it is known
-    from before, ``observed`` marks sites that are given and do not jump, and ``condition`` is passed to the denoiser.
+    :meth:`at` binds states and a time once; its properties and methods are the formulas. The most frequent ones are
+    here as well, as methods of one line, with the same optional arguments.
+
+    Args:
+        process: the forward process.
+        denoiser: predicts p(x0 | x_t).
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import Constant, Uniform
@@ -48,321 +60,136 @@ class ReverseProcess(nn.Module):
         self.process = process
         self.denoiser = denoiser
 
-    @exactly
+    def at(
+        self,
+        x: States,
+        t: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+        kernel: Kernel | None = None,
+    ) -> ReverseAt:
+        """Bind states and a time, so that everything is computed from one evaluation of the denoiser.
+
+        Args:
+            x: states, int64.
+            t: one time in [0, 1], or one per sample.
+            observed: sites that are given: they hold their values and do not jump. Default: none.
+            condition: passed to the denoiser, such as class labels. Default: none.
+            posterior: p(x0 | x), if it is known. Default: the denoiser is evaluated when it is first needed.
+            kernel: q_t|0, if it is known; x and t are then taken as checked. Default: that of the process.
+
+        Returns:
+            The reverse process at x and t.
+
+        >>> from tauleap.denoise import ExactDenoiser
+        >>> from tauleap.noise import Constant, Uniform
+        >>> process = Uniform(2, Constant(0.5))
+        >>> at = ReverseProcess(process, ExactDenoiser(torch.tensor([0.9, 0.1]), process)).at(torch.tensor([[1]]), 0.5)
+        >>> at.exit_rate, at.step_probs(0.0)
+        (tensor([[1.4426]]), tensor([[[0.7065, 0.2935]]]))
+        """
+        if not isinstance(x, Tensor) or not lacks_float64(x.device):
+            return ReverseAt(self, x, t, observed, condition, posterior, kernel, checked=kernel is not None)
+        here = (moved(value, _device.CPU) for value in (x, t, observed, condition, posterior))
+        return ReverseAt(self.on_cpu(), *here, home=x.device)
+
     def posterior(
-        self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
+        self,
+        x: States,
+        t: Time,
+        *,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        reachable_only: bool = True,
     ) -> Posterior:
-        """p(x0 | x) over the data states from which x can be reached."""
-        x = self._enter(x, t, observed)
-        posterior = self._guess(x, t, observed, condition)
-        reachable = _reversal(self.process, x, t).reachable()
-        if reachable is not None:
-            possible = reachable & self.process.data_states.to(x.device)
-            posterior = posterior.restricted(possible | ~possible.any(-1, keepdim=True))
-        return check_defined(posterior, t)
+        """Return p(x0 | x) over the data states.
 
-    @exactly
-    def ratios(
-        self,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerState:
-        """s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
-        x = self._enter(x, t, observed)
-        return _reversal(self.process, x, t).ratios(self._told(posterior, x, t, observed, condition))
+        Args:
+            x: states.
+            t: one time, or one per sample.
+            observed: sites that are given. Default: none.
+            condition: passed to the denoiser. Default: none.
+            reachable_only: whether to exclude the x0 from which x cannot be reached.
 
-    @exactly
-    def rates(
-        self,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerState:
-        """Rhat_t(x, .): reverse rates, 0 at the site's own state and at observed sites."""
-        x = self._enter(x, t, observed)
-        rates = _reversal(self.process, x, t).rates(self._told(posterior, x, t, observed, condition))
-        return rates if observed is None else rates.masked_fill(observed.mask[..., None], 0.0)
-
-    @exactly
-    def corrector_rates(
-        self,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerState:
-        """R_t(x, .) + Rhat_t(x, .), which has q_t as its stationary law (Proposition 4)."""
-        rates = self.rates(x, t, observed=observed, condition=condition, posterior=posterior)
-        forward = self.process.rates_from(x, t, dtype=rates.dtype)
-        if observed is not None:
-            forward = forward.masked_fill_(observed.mask[..., None], 0.0)
-        return rates + forward
-
-    @exactly
-    def exit_rate(
-        self,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-        corrector: bool = False,
-    ) -> PerSite:
-        """The sum of a site's reverse rates, or corrector rates, without making them."""
-        return self.departures(
-            x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
-        ).exit_rate
-
-    @exactly
-    def draw_destination(
-        self,
-        x: States,
-        t: Time,
-        sites: Tensor,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-        corrector: bool = False,
-        generator: torch.Generator | None = None,
-    ) -> Tensor:
-        """Where the given sites jump to, (n,): draws from their rates, normalised.
-
-        ``sites`` is a bool mask (batch, *shape), or int64 positions in ``x.flatten()``, which may come more than once.
-        They must be sites whose exit rate is not 0.
+        Raises:
+            ValueError: The denoiser returns NaN, or no possible state, for a site.
         """
-        departures = self.departures(
-            x, t, observed=observed, condition=condition, posterior=posterior, corrector=corrector
-        )
-        chosen = positions(sites, x)
-        if _device.is_host(x.device) and bool((departures.exit_rate.reshape(-1)[chosen] == 0).any()):
-            raise ValueError("sites must be sites that can jump: the exit rate of one of them is 0")
-        return departures.draw(chosen, generator)
+        at = self.at(x, t, observed=observed, condition=condition)
+        return at.reachable_posterior() if reachable_only else at.predicted_posterior()
 
-    def departures(
-        self,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-        corrector: bool = False,
-    ) -> Departures:
-        """Both of the above for the same states, with what they have in common worked out once."""
-        x = self._enter(x, t, observed)
-        posterior = self._told(posterior, x, t, observed, condition)
-        found = _reversal(self.process, x, t).departures(posterior)
-        if corrector:
-            found = Corrected(found, self.process, x, t)
-        return found if observed is None else Free(found, observed)
+    def ratios(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
+        """Return s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
+        return self.at(x, t, **given).ratios
 
-    @exactly
+    def rates(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
+        """Return the reverse rates Rhat_t(x, .), 0 at the site's own state and at observed sites."""
+        return self.at(x, t, **given).rates
+
+    def corrector_rates(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
+        """Return R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4)."""
+        return self.at(x, t, **given).corrector_rates
+
+    def exit_rate(self, x: States, t: Time, **given: Unpack[Given]) -> PerSite:
+        """Return the sum of each site's reverse rates, without computing them one by one."""
+        return self.at(x, t, **given).exit_rate
+
+    def divergence(self, x0: States, x: States, t: Time, **given: Unpack[Given]) -> PerSite:
+        """Return the divergence of the reverse rates from those that know x0; see :meth:`ReverseAt.divergence`."""
+        return self.at(x, t, **given).divergence(x0)
+
     def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """The reverse rates if the data x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state.
+        """Return the reverse rates if x0 were known; see :meth:`ReverseAt.conditional_rates`."""
+        return self.at(x, t).conditional_rates(x0, dtype=dtype)
 
-        In float64 unless ``dtype`` is given; in float32 on a device without float64.
-        """
-        x0 = self._check_clean(x0, x)
-        return self.at(x, t).jumps().known(x0, dtype or _device.widest_dtype(x.device))
+    def step_probs(self, x: States, t: Time, s: Time, **given: Unpack[Given]) -> PerState:
+        """Return p(x_s | x_t = x) at a time s <= t; see :meth:`ReverseAt.step_probs`."""
+        return self.at(x, t, **given).step_probs(s)
 
-    @exactly
-    def divergence(
-        self,
-        x0: States,
-        x: States,
-        t: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerSite:
-        """How far the reverse rates are from those that know x0: sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0.
-
-        With C the conditional rates; 0 at observed sites. Its integral over t is the bound on the likelihood.
-        """
-        x = self._enter(x, t, observed)
-        x0 = self._check_clean(x0, x)
-        posterior = self._told(posterior, x, t, observed, condition)
-        out = self.at(x, t).jumps().divergence(x0, posterior)
-        return out if observed is None else out.masked_fill(observed.mask, 0.0)
-
-    @exactly
-    def step_probs(
-        self,
-        x: States,
-        t: Time,
-        s: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerState:
-        """p(x_s | x_t = x) at a time s <= t, each site on its own: D3PM's kernel (Section 2), for any two times.
-
-            p(x_s) = sum_x0 p(x0 | x) q_s|0(x_s | x0) q_t|s(x | x_s) / q_t|0(x | x0)
-
-        At ``s = 0`` this is p(x0 | x). Observed sites stay where they are.
-        """
-        x = self._enter(x, t, observed)
-        posterior = self._told(posterior, x, t, observed, condition)
-        out = self._step(x, t, s).mixed(posterior)
-        if observed is None:
-            return out
-        stays = torch.nn.functional.one_hot(x, self.process.num_states).to(out.dtype)
-        return torch.where(observed.mask[..., None], stays, out)
-
-    @exactly
     def draw_step(
-        self,
-        x: States,
-        t: Time,
-        s: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-        generator: torch.Generator | None = None,
+        self, x: States, t: Time, s: Time, *, generator: torch.Generator | None = None, **given: Unpack[Given]
     ) -> States:
-        """A draw from ``step_probs`` that does not make them: which sites leave x, and where to."""
-        x = self._enter(x, t, observed)
-        _check.time(s, x.shape[0], name="s")
-        earlier, between = self.process.kernel(s), self.process.kernel(t, s)
-        posterior = self._told(posterior, x, t, observed, condition)
-        away: Departures = _reversal(self.process, x, t).step_departures(earlier, between, posterior)
-        if observed is not None:
-            away = Free(away, observed)
-        leaves = _draw.uniforms(x.shape, x.device, generator) < exit_rates(away)
-        chosen = leaves.reshape(-1).nonzero().squeeze(-1)
-        return x.reshape(-1).index_copy(0, chosen, away.draw(chosen, generator)).reshape(x.shape)
+        """Return a draw from :meth:`step_probs`, without computing them."""
+        return self.at(x, t, **given).draw_step(s, generator=generator)
 
-    @exactly
-    def step_divergence(
-        self,
-        x0: States,
-        x: States,
-        t: Time,
-        s: Time,
-        *,
-        observed: Observed | None = None,
-        condition: Tensor | None = None,
-        posterior: Posterior | None = None,
-    ) -> PerSite:
-        """KL(q(x_s | x, x0) || p(x_s | x)): how far the step is from the one that knows x0; 0 at observed sites."""
-        x = self._enter(x, t, observed)
-        x0 = self._check_clean(x0, x)
-        posterior = self._told(posterior, x, t, observed, condition)
-        out = self._step(x, t, s).divergence(x0, posterior)
-        return out if observed is None else out.masked_fill(observed.mask, 0.0)
-
-    @exactly
-    def guess(
-        self, x: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
-    ) -> Posterior:
-        """p(x0 | x) over the data states as the denoiser has it, before x rules any out: what other methods take."""
-        return check_defined(self._guess(self._enter(x, t, observed), t, observed, condition), t)
-
-    def at(self, x: States, t: Time, *, kernel: Kernel | None = None) -> Reversal:
-        """The arithmetic of the formula at these states and times, for whoever brings a posterior.
-
-        Whoever also brings q_t|0, from which x was drawn, has looked at x and t.
-        """
-        return _reversal(self.process, self._enter(x, t, None) if kernel is None else x, t, kernel)
-
-    def _step(self, x: States, t: Time, s: Time) -> Mixture:
-        _check.time(s, x.shape[0], name="s")
-        return self.at(x, t).step(self.process.kernel(s), self.process.kernel(t, s))
-
-    def carried(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """``posterior``, given for x at t, if a site's own state were y at s and all other sites were as they are.
-
-            p(x0) q_s|0(y | x0) / q_t|0(x | x0)
-
-        So far as the other sites do not move, this is what the denoiser would say of y at s.
-        """
-        return carried(posterior, x, self.process.kernel(t), y, self.process.kernel(s))
-
-    def draw_first_jump(
-        self,
-        x: States,
-        t: float,
-        s: float,
-        *,
-        observed: Observed | None = None,
-        posterior: Posterior,
-        generator: torch.Generator | None = None,
-    ) -> PerSample:
-        """When, going back from t, the first site of each sample jumps; s where none does before it.
-
-        What the sites say of each other is taken to stay as ``posterior`` has it. For rank-one processes only.
-        """
-        if not isinstance(self.process, RankOneProcess):
-            raise TypeError(f"the time of the first jump is known for rank-one processes, not for {self.process}")
-        x = self._enter(x, t, observed)
-        free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
-        return FirstJumpClock(self.process, x, t, posterior, free).draw(s, generator)
+    def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
+        """Return ``posterior``, given for x at t, if each site's own state were y at s; see :class:`ReverseAt`."""
+        return self.structure.with_own_evidence(posterior, x, t, y, s)
 
     def exit_bound(self, low: float, high: float) -> ExitBound:
-        """What no exit rate exceeds, whatever the denoiser says, between the times ``low`` and ``high``."""
+        """Return an upper bound of the exit rates between two times, for any denoiser.
+
+        Args:
+            low: the earlier time, > 0.
+            high: the later time.
+        """
         total = self.process.schedule.total
-        return exit_bound(self.process, float(total(low)), float(total(high)))
+        return self.structure.exit_bound(float(total(low)), float(total(high)))
 
-    def _enter(self, x: States, t: Time, observed: Observed | None) -> States:
-        x = self.process._check_states(x, "x")
-        _check.time(t, x.shape[0])
-        if observed is None:
-            return x
-        check_observed(observed).check(
-            x, self.process.num_states, None if self.process.all_states_are_data else self.process.data_states
-        )
-        return observed.fill(x)
+    @property
+    def device(self) -> torch.device:
+        """Where the states of this process live: with the weights of the denoiser, or else with its buffers."""
+        if isinstance(self.denoiser, DenoiserOnDevice):
+            return _device.CPU
+        tensors = (*self.denoiser.parameters(), *self.denoiser.buffers(), *self.parameters(), *self.buffers())
+        return next((tensor.device for tensor in tensors), _device.CPU)
 
-    def _check_clean(self, x0: States, x: States) -> States:
-        x0 = self.process._check_states(x0, "x0")
-        if x0.shape != x.shape:
-            raise ValueError(f"x0 must have the shape of x, {tuple(x.shape)}, got {tuple(x0.shape)}")
-        return x0
+    def on_cpu(self) -> ReverseProcess:
+        """Return the process with all arithmetic but the network's on the CPU; weights stay and receive gradients."""
+        device = self.device
+        if _device.is_host(device):
+            return self
+        process = self.process.cached("on the CPU", lambda: copy.deepcopy(self.process).to(_device.CPU))
+        return type(self)(process, DenoiserOnDevice(self.denoiser, device)).train(self.training)
 
-    def _guess(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
-        return self._told(None, x, t, observed, condition)
+    def in_float64(self) -> ReverseProcess:
+        """Return the process with its arithmetic where float64 exists: itself, or on the CPU."""
+        return self.on_cpu() if lacks_float64(self.device) else self
 
-    def _told(
-        self, posterior: Posterior | None, x: States, t: Time, observed: Observed | None, condition: Tensor | None
-    ) -> Posterior:
-        """What is known of x0: the posterior that was given, or what the denoiser says; over data states alone."""
-        source = "the denoiser's posterior" if posterior is None else "posterior"
-        if posterior is None:
-            posterior = self.denoiser(x, t, observed=observed, condition=condition)
-        if not isinstance(posterior, Posterior):
-            raise TypeError(f"{source} must be a Posterior, got {type(posterior).__name__}: write Posterior(logits)")
-        if posterior.shape != (*x.shape, self.process.num_states):
-            raise ValueError(
-                f"{source} must have logits of shape (B, *shape, S) = {(*x.shape, self.process.num_states)}, "
-                f"got {tuple(posterior.shape)}"
-            )
-        if self.process.all_states_are_data or posterior.over_data_states:
-            return posterior
-        return posterior.restricted(self.process.data_states.to(x.device), over_data_states=True)
-
-
-def _reversal(process: ForwardProcess, x: States, t: Time, kernel: Kernel | None = None) -> Reversal:
-    time = _check.as_time(t)
-    if time.ndim:  # one number alone may stay on the CPU
-        time = _device.moved_to(time, x.device)
-    beta = process.schedule.rate(time)
-    if isinstance(process, RankOneProcess):
-        return RankOneReversal(process.speed * beta, process.kernel_after(process.schedule.total(time)), x)
-    kernel = kernel or process.kernel(t)
-    if isinstance(kernel, DenseKernel):
-        return DenseReversal(beta, kernel, process.jump_rates(), x)
-    raise TypeError(f"the reversal of a {type(kernel).__name__} is not known: let the process return a DenseKernel")
+    @property
+    def structure(self) -> Structure:
+        """The formula for this process: the one place where code is selected by the kind of process."""
+        if isinstance(self.process, RankOneProcess):
+            return RankOneStructure(self.process)
+        return DenseStructure(self.process)

@@ -53,10 +53,10 @@ class Ancestral(Sampler):
         u = t - self.look_ahead * (t - s)
         if u == 0:
             raise ValueError("at time 0 there is nothing to guess: take look_ahead < 1 for a step to time 0")
-        posterior = reverse.posterior(x, u, observed=observed, condition=condition)
+        at = reverse.at(x, u, observed=observed, condition=condition).checked()
         if u != t:
-            posterior = reverse.carried(posterior, x, u, x, t)
-        out = reverse.draw_step(x, t, s, observed=observed, posterior=posterior, generator=generator)
+            at = reverse.at(x, t, observed=observed, posterior=at.with_own_evidence(x, t))
+        out = at.draw_step(s, generator=generator)
         return out, StepInfo.count(x, out, evaluations=1.0, observed=observed)
 
     def __repr__(self) -> str:

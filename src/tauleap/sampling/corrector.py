@@ -7,12 +7,12 @@ from torch import Tensor
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import States
+from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import exit_rates
-from tauleap.reverse.on_cpu import lacks_float64, moved, on_cpu
-from tauleap.reverse.undefined import reporting_undefined
+from tauleap.reverse.base import checked_exit_rate
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
@@ -75,18 +75,8 @@ class WithCorrector(Sampler):
             return x, info
         infos = [info]
         for _ in range(self.steps):
-            posterior = reverse.posterior(x, s, observed=observed, condition=condition)
-            x, info = leap(
-                reverse,
-                x,
-                s,
-                self.scale * (t - s),
-                posterior,
-                self.multiple_jumps,
-                observed=observed,
-                generator=generator,
-                corrector=True,
-            )
+            at = reverse.at(x, s, observed=observed, condition=condition).checked()
+            x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.together(infos, before, x, observed)
 
@@ -134,7 +124,7 @@ def hold(
     _check.randomness(generator)
     if lacks_float64(x.device):
         out, info = hold(
-            on_cpu(reverse),
+            reverse.on_cpu(),
             moved(x, _device.CPU),
             time,
             steps=steps,
@@ -151,10 +141,8 @@ def hold(
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
         before, infos = x, []
         for _ in range(steps):
-            posterior = reverse.posterior(x, time, observed=observed, condition=condition)
-            x, info = leap(
-                reverse, x, time, step, posterior, how, observed=observed, generator=generator, corrector=True
-            )
+            at = reverse.at(x, time, observed=observed, condition=condition).checked()
+            x, info = leap(at, step, how, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.together(infos, before, x, observed)
 
@@ -175,9 +163,8 @@ def _gillespie(
     while len(going):
         here = out[going]
         given, asked = some(observed, condition, going)
-        posterior = reverse.posterior(here, t, observed=given, condition=asked)
-        departures = reverse.departures(here, t, observed=given, posterior=posterior, corrector=True)
-        exits = exit_rates(departures)
+        outgoing = reverse.at(here, t, observed=given, condition=asked).checked().corrector_jumps
+        exits = checked_exit_rate(outgoing)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
         left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)
@@ -185,7 +172,7 @@ def _gillespie(
         if not len(rows):
             break
         sites = _draw.categorical(rates[rows], generator)
-        to = departures.draw(rows * rates.shape[1] + sites, generator)
+        to = outgoing.draw(rows * rates.shape[1] + sites, generator)
         going = going[rows]
         out.flatten(1)[going, sites] = to
         jumps.flatten(1)[going, sites] += 1

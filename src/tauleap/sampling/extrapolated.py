@@ -19,8 +19,9 @@ class Extrapolated(Sampler):
         x' ~ ancestral step from x*, u to s, with 2 p(. | x*, u) - p~,  its negative part set to 0
         p~(x0) ~ p(x0 | x, t) q_u|0(x* | x0) / q_t|0(x | x0)
 
-    p~ is what the first evaluation says of x*: a site's own move is accounted for exactly (``reverse.carried``), the
-    moves of the others not at all. So the two differ by what the other sites have done, and the extrapolation corrects
+    p~ is the first prediction transferred to x*: a site's own move is accounted for exactly
+    (``reverse.with_own_evidence``), the moves of the others not at all. So the two differ by what the other sites have
+    done, and the extrapolation corrects
     that alone, where ``Trapezoidal`` also has to mend jumps of one site. A single site is sampled exactly. The order is
     2 where no posterior falls to less than half, as for smooth laws of ordinal data; where it does the positive part
     leaves an error of order 1, which is small (see ``FirstJump`` for a step without it).
@@ -41,10 +42,10 @@ class Extrapolated(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = (t + s) / 2
-        first = reverse.posterior(x, t, observed=observed, condition=condition)
-        between = reverse.draw_step(x, t, u, observed=observed, posterior=first, generator=generator)
+        first = reverse.at(x, t, observed=observed, condition=condition).checked()
+        between = first.draw_step(u, generator=generator)
         second = reverse.posterior(between, u, observed=observed, condition=condition)
-        probs = 2 * second.probs - reverse.carried(first, x, t, between, u).probs
+        probs = 2 * second.probs - first.with_own_evidence(between, u).probs
         clamped = (probs < 0).any(-1)
         posterior = Posterior(probs.clamp_(min=0).log_())
         out = reverse.draw_step(between, u, s, observed=observed, posterior=posterior, generator=generator)

@@ -10,7 +10,7 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.base import checked_exit_rate
 from tauleap.sampling.sampler import Sampler, StepInfo, some
 
 
@@ -53,28 +53,27 @@ class FirstJump(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = (t + s) / 2
-        posterior = reverse.posterior(x, u, observed=observed, condition=condition)
-        posterior = reverse.carried(posterior, x, u, x, t)
-        times = reverse.draw_first_jump(x, t, s, observed=observed, posterior=posterior, generator=generator)
+        middle = reverse.at(x, u, observed=observed, condition=condition).checked()
+        start = reverse.at(x, t, observed=observed, posterior=middle.with_own_evidence(x, t))
+        times = start.draw_first_jump(s, generator=generator)
         going = (times > s).nonzero().squeeze(-1)
         if not len(going):
             return x, StepInfo.count(x, x, evaluations=1.0, observed=observed)
 
         here, times = x[going], times[going]
         given, asked = some(observed, condition, going)
-        posterior = reverse.carried(type(posterior)(posterior.logits[going]), here, t, here, times)
-        departures = reverse.departures(here, times, observed=given, posterior=posterior)
-        exits = exit_rates(departures).flatten(1)
+        posterior = start.posterior.rearranged(lambda values: values[going])
+        posterior = reverse.with_own_evidence(posterior, here, t, here, times)
+        outgoing = reverse.at(here, times, observed=given, posterior=posterior).jumps
+        exits = checked_exit_rate(outgoing).flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
-        to = departures.draw(chosen, generator)
+        to = outgoing.draw(chosen, generator)
         here = here.reshape(-1).index_copy(0, chosen, to).reshape(here.shape)
 
-        middle = (times + s) / 2
-        posterior = reverse.carried(
-            reverse.posterior(here, middle, observed=given, condition=asked), here, middle, here, times
-        )
-        here = reverse.draw_step(here, times, s, observed=given, posterior=posterior, generator=generator)
+        middle = reverse.at(here, (times + s) / 2, observed=given, condition=asked).checked()
+        after = reverse.at(here, times, observed=given, posterior=middle.with_own_evidence(here, times))
+        here = after.draw_step(s, generator=generator)
         out = x.index_copy(0, going, here)
         return out, StepInfo.count(x, out, evaluations=1 + len(going) / len(x), observed=observed)
 

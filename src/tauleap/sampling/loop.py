@@ -17,11 +17,11 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
+from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.on_cpu import device_of, lacks_float64, moved, on_cpu
-from tauleap.reverse.undefined import reporting_undefined
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.grid import check_grid
 from tauleap.sampling.sampler import Sampler, StepInfo, check_condition
@@ -136,7 +136,7 @@ def sample(
     """
     times = _check_request(reverse, sampler, grid, final)
     number, *site_shape = _check_shape(shape)
-    device = device_of(reverse)
+    device = reverse.device
     if lacks_float64(device):
         named: dict[str, Any] = {
             "grid": grid,
@@ -151,7 +151,7 @@ def sample(
             "blocks": blocks,
         }
         there = {name: moved(value, _device.CPU) for name, value in named.items()}
-        return sample(on_cpu(reverse), sampler, shape, **there).to(device)
+        return sample(reverse.on_cpu(), sampler, shape, **there).to(device)
     full = torch.Size((number, *site_shape))
     if start is not None:
         start = _check_start(start, full, reverse.process.num_states)
@@ -204,7 +204,7 @@ class _Run:
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
         began = time.perf_counter()
         if x is None:
-            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(device_of(self.reverse))
+            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(self.reverse.device)
         if self.observed is not None:
             x = self.observed.fill(x)
         kept: list[tuple[float, Tensor, Tensor]] = []

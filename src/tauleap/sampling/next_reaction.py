@@ -11,7 +11,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.base import checked_exit_rate
 from tauleap.sampling.sampler import Sampler, StepInfo, some
 
 
@@ -58,9 +58,8 @@ class NextReaction(Sampler):
             while len(going):
                 here = out[going]
                 given, asked = some(observed, condition, going)
-                posterior = reverse.posterior(here, middle, observed=given, condition=asked)
-                departures = reverse.departures(here, middle, observed=given, posterior=posterior)
-                exits = exit_rates(departures)
+                outgoing = reverse.at(here, middle, observed=given, condition=asked).checked().jumps
+                exits = checked_exit_rate(outgoing)
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)
                 wait, site = torch.where(rates > 0, clock / rates, torch.inf).min(1)
@@ -71,7 +70,7 @@ class NextReaction(Sampler):
                 sites = site[rows]
                 clock[rows, sites] = _exponential(rows.shape, x.device, generator)
                 clocks[going] = clock.reshape(here.shape)
-                to = departures.draw(rows * rates.shape[1] + sites, generator)
+                to = outgoing.draw(rows * rates.shape[1] + sites, generator)
                 left[going] -= elapsed
                 going = going[rows]
                 out.flatten(1)[going, sites] = to

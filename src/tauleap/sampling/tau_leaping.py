@@ -9,11 +9,11 @@ from torch import Tensor
 
 from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, States
-from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import Departures, exit_rates
+from tauleap.reverse.at import ReverseAt
+from tauleap.reverse.base import OutgoingJumps, checked_exit_rate
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
@@ -58,45 +58,49 @@ class TauLeaping(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        posterior = reverse.guess(x, t, observed=observed, condition=condition)
-        return leap(reverse, x, t, t - s, posterior, self.multiple_jumps, observed=observed, generator=generator)
+        at = reverse.at(x, t, observed=observed, condition=condition).checked()
+        return leap(at, t - s, self.multiple_jumps, generator=generator)
 
     def __repr__(self) -> str:
         return f"TauLeaping({'' if self.multiple_jumps is None else repr(self.multiple_jumps)})"
 
 
 def leap(
-    reverse: ReverseProcess,
-    x: States,
-    t: float,
+    at: ReverseAt,
     tau: float,
-    posterior: Posterior,
     multiple_jumps: MultipleJumps | None,
     *,
-    observed: Observed | None,
     generator: torch.Generator | None,
     corrector: bool = False,
 ) -> tuple[States, StepInfo]:
-    """One leap of length ``tau`` with the reverse rates, or the corrector's, at x and t."""
-    how = multiple_jumps or ("add" if reverse.process.ordinal else "reject")
-    departures = reverse.departures(x, t, observed=observed, posterior=posterior, corrector=corrector)
-    mean = tau * exit_rates(departures)
+    """Return the states after one leap with constant rates, and counts of what happened.
+
+    Args:
+        at: the reverse process at the states and time of the start.
+        tau: the length of the leap.
+        multiple_jumps: see ``TauLeaping``. None: the default of the process.
+        generator: the source of randomness.
+        corrector: whether to leap with the corrector rates.
+    """
+    x, observed = at.x, at.observed
+    how = multiple_jumps or ("add" if at.process.ordinal else "reject")
+    outgoing = at.corrector_jumps if corrector else at.jumps
+    mean = tau * checked_exit_rate(outgoing)
     flat, clamped = x.reshape(-1), None
     jumps, moved = poisson(mean, generator).reshape(-1), flat
     if how == "add":
         # One look at the device for both. The choice must not depend on the counts, which are drawn anew for many.
         expected, total = torch.stack([mean.mean().to(torch.float64), jumps.sum().to(torch.float64)]).tolist()
         if expected > _MANY:
-            rates_of = reverse.corrector_rates if corrector else reverse.rates
-            rates = rates_of(x, t, observed=observed, posterior=posterior)
+            rates = at.corrector_rates if corrector else at.rates
             moved, jumps = _for_every_state(flat, tau, rates, generator)
         else:
-            moved = _one_by_one(flat, departures, jumps, int(total), generator)
-        out = moved.clamp(0, reverse.process.num_states - 1)
+            moved = _one_by_one(flat, outgoing, jumps, int(total), generator)
+        out = moved.clamp(0, at.process.num_states - 1)
         clamped = moved != out
     else:
         moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
-        out = flat.clone().index_copy_(0, moving, departures.draw(moving, generator))
+        out = flat.clone().index_copy_(0, moving, outgoing.draw(moving, generator))
     rejected = jumps > 1 if how == "reject" else None
     out = out.reshape(x.shape)
     info = StepInfo.count(x, out, evaluations=1.0, observed=observed, jumps=jumps, rejected=rejected, clamped=clamped)
@@ -104,11 +108,11 @@ def leap(
 
 
 def _one_by_one(
-    x: Tensor, departures: Departures, jumps: Tensor, total: int, generator: torch.Generator | None
+    x: Tensor, outgoing: OutgoingJumps, jumps: Tensor, total: int, generator: torch.Generator | None
 ) -> Tensor:
     """x + sum_v P_v (v - x), a draw for each of the ``total`` jumps."""
     moving = torch.arange(len(x), device=x.device).repeat_interleave(jumps, output_size=total)
-    to = departures.draw(moving, generator)
+    to = outgoing.draw(moving, generator)
     return x.clone().index_add_(0, moving, to - x.index_select(0, moving))
 
 

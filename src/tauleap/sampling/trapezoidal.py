@@ -11,7 +11,7 @@ from tauleap import _draw
 from tauleap._shapes import PerState, States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import check_rates
+from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 
@@ -58,12 +58,10 @@ class Trapezoidal(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = t - self.theta * (t - s)
-        posterior = reverse.guess(x, t, observed=observed, condition=condition)
-        rates = reverse.rates(x, t, observed=observed, posterior=posterior)
+        rates = reverse.at(x, t, observed=observed, condition=condition).checked().rates
         between = _last_jump(x, rates, t - u, generator)
         a1, a2 = self.weights
-        posterior = reverse.guess(between, u, observed=observed, condition=condition)
-        extrapolated = reverse.rates(between, u, observed=observed, posterior=posterior)
+        extrapolated = reverse.at(between, u, observed=observed, condition=condition).checked().rates
         extrapolated = extrapolated.mul_(a1).sub_(rates, alpha=a2).scatter_(-1, between[..., None], 0.0)
         clamped = (extrapolated < 0).any(-1)
         out = _last_jump(between, extrapolated.clamp_(min=0), u - s, generator)

@@ -11,7 +11,7 @@ from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.departures import exit_rates
+from tauleap.reverse.base import checked_exit_rate
 from tauleap.sampling.sampler import Sampler, StepInfo, some
 
 
@@ -56,10 +56,9 @@ class Uniformization(Sampler):
             here, c = out[going], clock[going]
             given, asked = some(observed, condition, going)
             times = schedule.inverse_total(c).clamp(s, t)
-            kernel = reverse.process.kernel(times)  # held as long as it is needed, so that it is made once
-            posterior = reverse.posterior(here, times, observed=given, condition=asked)
-            departures = reverse.departures(here, times, observed=given, posterior=posterior)
-            exits = exit_rates(departures).flatten(1)
+            kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
+            outgoing = reverse.at(here, times, observed=given, condition=asked, kernel=kernel).checked().jumps
+            exits = checked_exit_rate(outgoing).flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)
@@ -67,8 +66,7 @@ class Uniformization(Sampler):
             chance = exits[rows, sites] / (limits[rows, sites] * schedule.rate(times))
             jumping = (_draw.uniforms(chance.shape, x.device, generator) < chance).nonzero().squeeze(-1)
             which = sites[jumping]
-            to = departures.draw(jumping * limits.shape[1] + which, generator)
-            del kernel
+            to = outgoing.draw(jumping * limits.shape[1] + which, generator)
             out.flatten(1)[going[jumping], which] = to
             jumps.flatten(1)[going[jumping], which] += 1
         info = StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed, jumps=jumps)

@@ -110,7 +110,7 @@ class ReverseContract(LogitsContract):
             reverse, x = case.reverse, case.states
             rates, corrector = reverse.rates(x, t), reverse.corrector_rates(x, t)
             assert_relative(reverse.exit_rate(x, t), rates.sum(-1), 1e-10)
-            assert_relative(reverse.exit_rate(x, t, corrector=True), corrector.sum(-1), 1e-10)
+            assert_relative(reverse.at(x, t).corrector_exit_rate, corrector.sum(-1), 1e-10)
             assert_relative(corrector, rates + case.process.rates_from(x, t, dtype=torch.float64), 1e-13)
 
     def test_the_corrector_keeps_the_marginal(self) -> None:
@@ -152,12 +152,12 @@ class ReverseContract(LogitsContract):
         per_sample = torch.linspace(0.05, 1.0, len(x), dtype=torch.float64)
         for seed, (t, corrector) in enumerate([(0.3, False), (0.3, True), (per_sample, False), (per_sample, True)]):
             rates = (reverse.corrector_rates if corrector else reverse.rates)(x, t).reshape(-1, size)
-            moving = reverse.exit_rate(x, t, corrector=corrector) > 0
+            moving = getattr(reverse.at(x, t), "corrector_exit_rate" if corrector else "exit_rate") > 0
             sites = moving.reshape(-1).nonzero().squeeze(-1)
 
             def draw(sites: Tensor, t: float | Tensor = t, corrector: bool = corrector, seed: int = seed) -> Tensor:
                 generator = torch.Generator().manual_seed(seed)
-                return reverse.draw_destination(x, t, sites, corrector=corrector, generator=generator)
+                return reverse.at(x, t).draw_destination(sites, corrector=corrector, generator=generator)
 
             counts = count(draw(sites.repeat(draws)).reshape(draws, -1), size)
             if rates.count_nonzero(dim=-1).max() > 1:
@@ -189,7 +189,9 @@ class ReverseContract(LogitsContract):
             corrector = reverse.corrector_rates(spoiled, t, observed=observed)
             assert_relative(corrector[possible], (rates + forward)[possible], 1e-12)
             for with_forward, summed in ((False, rates), (True, corrector)):
-                exits = reverse.exit_rate(spoiled, t, observed=observed, corrector=with_forward)
+                exits = getattr(
+                    reverse.at(spoiled, t, observed=observed), "corrector_exit_rate" if with_forward else "exit_rate"
+                )
                 assert_relative(exits[possible], summed.sum(-1)[possible], 1e-10)
 
     def test_at_time_0_the_data_is_known(self) -> None:

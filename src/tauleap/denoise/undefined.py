@@ -15,7 +15,7 @@ import torch
 
 from tauleap import _check, _device
 from tauleap._shapes import SiteMask, Time
-from tauleap.denoise import Posterior
+from tauleap.denoise.posterior import Posterior
 
 _NAMED = 3
 """How many sites a message names."""

@@ -18,10 +18,9 @@ from tauleap.noise import (
     Uniform,
 )
 from tauleap.observed import Observed
-from tauleap.reverse import ReverseProcess, onward
-from tauleap.reverse import dense_departures as dense
-from tauleap.reverse.dense_departures import DenseDepartures
-from tauleap.reverse.onward import Onward
+from tauleap.reverse import ReverseProcess
+from tauleap.reverse.dense import draws as dense
+from tauleap.reverse.dense.draws import DenseJumps, DestinationSampler
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import assert_drawn_from, count
@@ -39,40 +38,39 @@ def case(process: ForwardProcess, sites: int, seed: int) -> tuple[ReverseProcess
 
 def check_law(reverse: ReverseProcess, x: Tensor, t: float, draws: int) -> None:
     rates = reverse.rates(x, t).double().reshape(-1, reverse.process.num_states)
-    departures = reverse.departures(x, t)
+    jumps = reverse.at(x, t).jumps
     torch.testing.assert_close(
-        departures.exit_rate.reshape(-1).double(), rates.sum(-1), rtol=2e-5, atol=0.0, check_dtype=False
+        jumps.exit_rate.reshape(-1).double(), rates.sum(-1), rtol=2e-5, atol=0.0, check_dtype=False
     )
     sites = torch.arange(len(rates)).repeat(draws)
-    drawn = departures.draw(sites, torch.Generator().manual_seed(0))
+    drawn = jumps.draw(sites, torch.Generator().manual_seed(0))
     assert_drawn_from(count(drawn.reshape(draws, -1), rates.shape[-1]), rates / rates.sum(-1, keepdim=True), LEVEL)
 
 
-WAYS = [(0.02, "_by_blocks"), (0.1, "_by_blocks"), (0.4, "_propose"), (1.0, "_by_rejection")]
+WAYS = [(0.02, "_by_blocks"), (0.1, "_by_blocks"), (0.4, "_by_blocks"), (1.0, "_by_rejection")]
 
 
 @pytest.mark.parametrize(("t", "way"), WAYS)
 def test_many_draws(t: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From far x0 at small times, where proposals are poor, to near mixing, where x0 hardly matters."""
+    """From small times, where destinations depend on x0, to near mixing, where x0 hardly matters."""
     process = Gaussian(SIZE, Exponential(3.0, 100.0), sigma_0=128.0, sigma_r=3.0)
     taken = []
-    owner = DenseDepartures if way == "_by_rejection" else Onward
+    owner = DenseJumps if way == "_by_rejection" else DestinationSampler
     plain = getattr(owner, way)
     monkeypatch.setattr(owner, way, lambda self, *given: taken.append(len(given[0])) or plain(self, *given))
     check_law(*case(process, sites=3, seed=1), t, draws=20_000)
     assert sum(taken) > 1000, "the draws went another way than the one to test"
 
 
-@pytest.mark.parametrize(("steep", "way"), [(-1.0, "_by_blocks"), (1e9, "_propose"), (1e9, "_by_rows")])
-def test_many_draws_of_jumps_that_go_far(steep: float, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """So early that q(. | x0) is not yet even: what lies within reach of x is not what lies beyond."""
-    process, taken, plain = Gaussian(128, Exponential(3.0, 100.0), 128.0, sigma_r=50.0), [], getattr(Onward, way)
-    monkeypatch.setattr(onward, "_STEEP", steep)
-    monkeypatch.setattr(onward, "_SELDOM", 0.0)  # proposals for all pairs, or for none
-    monkeypatch.setattr(dense, "_SURE", 2.0)  # no draws that leave x0 open
-    monkeypatch.setattr(onward, "_FEW", 10_000 if way == "_by_rows" else 500)
+@pytest.mark.parametrize("way", ["_by_blocks", "_by_rows"])
+def test_many_draws_of_jumps_that_go_far(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So early that q(. | x0) is not yet even."""
+    process, taken = Gaussian(128, Exponential(3.0, 100.0), 128.0, sigma_r=50.0), []
+    plain = getattr(DestinationSampler, way)
+    monkeypatch.setattr(dense, "_SETTLED", 2.0)  # no draws that leave x0 open
+    monkeypatch.setattr(dense, "_FEW_DESTINATIONS", 10**6 if way == "_by_rows" else 500)
     counted = lambda self, *given: taken.append(len(given[0])) or plain(self, *given)  # noqa: E731
-    monkeypatch.setattr(Onward, way, counted)
+    monkeypatch.setattr(DestinationSampler, way, counted)
     check_law(*case(process, sites=3, seed=1), 0.005, draws=20_000)
     assert sum(taken) > 1000, "the draws went another way than the one to test"
 
@@ -132,7 +130,7 @@ def test_gradients_flow_through_the_exit_rate() -> None:
         x = torch.randint(5, (3, 2), generator=torch.Generator().manual_seed(1))
         logits = torch.randn(3, 2, 5, dtype=torch.float64, requires_grad=True)
         reverse = ReverseProcess(process, GivenLogits(logits))
-        (one,) = torch.autograd.grad(reverse.departures(x, 0.4).exit_rate.sum(), logits)
+        (one,) = torch.autograd.grad(reverse.at(x, 0.4).jumps.exit_rate.sum(), logits)
         (other,) = torch.autograd.grad(reverse.rates(x, 0.4).sum(), logits)
         torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-12)
 
@@ -142,11 +140,11 @@ def test_the_corrector_and_observed_sites() -> None:
     reverse, x = case(process, sites=3, seed=6)
     mask = torch.tensor([True, False, False]).expand(2, 3)
     observed = Observed(mask, x)
-    departures = reverse.departures(x, 0.3, observed=observed, corrector=True)
+    jumps = reverse.at(x, 0.3, observed=observed).corrector_jumps
     rates = reverse.corrector_rates(x, 0.3, observed=observed).double()
-    torch.testing.assert_close(departures.exit_rate.double(), rates.sum(-1), rtol=2e-5, atol=0.0)
+    torch.testing.assert_close(jumps.exit_rate.double(), rates.sum(-1), rtol=2e-5, atol=0.0)
     sites = (~mask).reshape(-1).nonzero().squeeze(-1)
-    drawn = departures.draw(sites.repeat(10_000), torch.Generator().manual_seed(0)).reshape(10_000, -1)
+    drawn = jumps.draw(sites.repeat(10_000), torch.Generator().manual_seed(0)).reshape(10_000, -1)
     expected = rates.reshape(-1, SIZE)[sites]
     assert_drawn_from(count(drawn, SIZE), expected / expected.sum(-1, keepdim=True), LEVEL)
 
@@ -156,8 +154,8 @@ def test_a_given_posterior_is_not_changed() -> None:
     reverse, x = case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=7)
     posterior = reverse.posterior(x, 0.3)
     before = posterior.logits.clone()
-    departures = reverse.departures(x, 0.3, posterior=posterior)
-    departures.draw(torch.arange(6).repeat(2000), torch.Generator().manual_seed(0))
+    jumps = reverse.at(x, 0.3, posterior=posterior).jumps
+    jumps.draw(torch.arange(6).repeat(2000), torch.Generator().manual_seed(0))
     assert torch.equal(posterior.logits, before)
 
 

@@ -22,7 +22,7 @@ def test_is_exact_for_one_site(name: str) -> None:
     for y in range(forward.num_states):
         for t, s in [(0.8, 0.3), (0.3, 0.8), (0.5, 0.5)]:
             other = torch.full_like(x, y)
-            found = reverse.carried(reverse.posterior(x, t), x, t, other, s).probs
+            found = reverse.with_own_evidence(reverse.posterior(x, t), x, t, other, s).probs
             expected = reverse.posterior(other, s).probs
             if name == "absorbing":  # where x0 is known from x, it cannot have led to another state than x or the mask
                 same = (x == forward.num_states - 1) | (x == y)
@@ -39,9 +39,9 @@ def test_a_time_a_sample() -> None:
         x = joint_states(4, 2)
         t = torch.linspace(0.1, 0.9, len(x), dtype=torch.float64)
         posterior = reverse.posterior(x, t)
-        found = reverse.carried(posterior, x, t, x.flip(1), t / 2).probs
+        found = reverse.with_own_evidence(posterior, x, t, x.flip(1), t / 2).probs
         for i in range(0, len(x), 3):
-            alone = reverse.carried(
+            alone = reverse.with_own_evidence(
                 Posterior(posterior.logits[i : i + 1]), x[i : i + 1], float(t[i]), x[i : i + 1].flip(1), float(t[i] / 2)
             )
             torch.testing.assert_close(found[i : i + 1], alone.probs, rtol=1e-9, atol=1e-12)
@@ -59,7 +59,7 @@ def test_two_ancestral_steps_with_the_carried_posterior_are_one() -> None:
         first = reverse.step_probs(x, t, u, posterior=posterior)
         for y in range(size):
             between = torch.full_like(x, y)
-            second = reverse.step_probs(between, u, s, posterior=reverse.carried(posterior, x, t, between, u))
+            second = reverse.step_probs(between, u, s, posterior=reverse.with_own_evidence(posterior, x, t, between, u))
             parts += first[..., y, None] * torch.where(first[..., y, None] > 0, second, 0.0)
         torch.testing.assert_close(parts, whole, rtol=1e-9, atol=1e-12)
 
@@ -84,16 +84,12 @@ def test_the_time_of_the_first_jump(forward: Uniform) -> None:
     middle = (fine[1:] + fine[:-1]) / 2
     many = x.expand(len(middle), -1)
     logits = posterior.logits.expand(len(middle), -1, -1)
-    carried = reverse.carried(Posterior(logits), many, t, many, middle)
+    carried = reverse.with_own_evidence(Posterior(logits), many, t, many, middle)
     hazard = (reverse.exit_rate(many, middle, posterior=carried).sum(1) * fine.diff()).flip(0).cumsum(0).flip(0)
     stays = torch.exp(-torch.cat([hazard, torch.zeros(1)]))  # the probability of no jump between fine and t
-    times = reverse.draw_first_jump(
-        x.expand(n, -1).contiguous(),
-        t,
-        s,
-        posterior=Posterior(posterior.logits.expand(n, -1, -1)),
-        generator=torch.Generator().manual_seed(2),
-    )
+    times = reverse.at(
+        x.expand(n, -1).contiguous(), t, posterior=Posterior(posterior.logits.expand(n, -1, -1))
+    ).draw_first_jump(s, generator=torch.Generator().manual_seed(2))
     assert float(times.min()) >= s
     assert float(times.max()) <= t
     # Kolmogorov and Smirnov's distance, which exceeds 1.95 / sqrt(n) once in a thousand times.
@@ -109,4 +105,4 @@ def test_the_first_jump_is_for_rank_one_processes() -> None:
     reverse, _ = correlated("birth/death", sites=1)
     x = torch.zeros(1, 1, dtype=torch.int64)
     with pytest.raises(TypeError, match="known for rank-one processes"):
-        reverse.draw_first_jump(x, 0.5, 0.1, posterior=reverse.posterior(x, 0.5))
+        reverse.at(x, 0.5, posterior=reverse.posterior(x, 0.5)).draw_first_jump(0.1)

@@ -1,0 +1,293 @@
+"""The reverse process bound to given states and a time: every formula, from one evaluation of the denoiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor
+
+from tauleap import _check, _device, _draw
+from tauleap._shapes import PerSample, PerSite, PerState, States, Time
+from tauleap.denoise import Posterior
+from tauleap.denoise.on_device import moved
+from tauleap.denoise.undefined import check_defined
+from tauleap.noise import Kernel
+from tauleap.observed import Observed, check_observed
+from tauleap.reverse.base import (
+    CorrectorJumps,
+    OutgoingJumps,
+    PosteriorExpectation,
+    Reversal,
+    UnobservedJumps,
+    checked_exit_rate,
+    positions,
+)
+
+if TYPE_CHECKING:
+    from tauleap.reverse.process import ReverseProcess
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _at_home(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Concatenate[ReverseAt, _P], _R]:
+    """Move the arguments of a method to the CPU and its result back, for states on a device without float64."""
+
+    @wraps(method)
+    def call(self: ReverseAt, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if self.home is None:
+            return method(self, *args, **kwargs)
+        there: Any = method
+        here = [moved(value, _device.CPU) for value in args]
+        named = {name: moved(value, _device.CPU) for name, value in kwargs.items()}
+        return moved(there(self, *here, **named), self.home)
+
+    return call
+
+
+class ReverseAt:
+    """A reverse process at given states and a time. Created by :meth:`ReverseProcess.at`.
+
+    The denoiser is evaluated once, when it is first needed.
+    """
+
+    def __init__(
+        self,
+        reverse: ReverseProcess,
+        x: States,
+        t: Time,
+        observed: Observed | None = None,
+        condition: Tensor | None = None,
+        posterior: Posterior | None = None,
+        kernel: Kernel | None = None,
+        *,
+        checked: bool = False,
+        home: torch.device | None = None,
+    ) -> None:
+        self.reverse, self.process, self.home = reverse, reverse.process, home
+        self.t, self.observed, self.condition, self.kernel = t, observed, condition, kernel
+        self.x = x if checked else self._checked(x)
+        self._given = None if posterior is None else self._over_data_states(posterior, "posterior")
+
+    @cached_property
+    def posterior(self) -> Posterior:
+        """p(x0 | x) over the data states, as given or as the denoiser predicts it."""
+        return self._predicted() if self._given is None else self._given
+
+    def checked(self) -> ReverseAt:
+        """Evaluate the denoiser now, and return this object; raise a ValueError if a site has no distribution."""
+        self.posterior = check_defined(self.posterior, self.t)
+        return self
+
+    @_at_home
+    def predicted_posterior(self) -> Posterior:
+        """Return the posterior over the data states; raise a ValueError if a site has no distribution."""
+        return self.checked().posterior
+
+    @_at_home
+    def reachable_posterior(self) -> Posterior:
+        """Return the posterior without the x0 from which x cannot be reached; raise if a site has no distribution."""
+        posterior, reachable = self.posterior, self.reversal.reachable()
+        if reachable is not None:
+            posterior = posterior.given_reachable(reachable & self.process.data_states.to(self.x.device))
+        return check_defined(posterior, self.t)
+
+    @cached_property
+    def reversal(self) -> Reversal:
+        """The formula at x and t, for callers that bring posteriors of their own."""
+        return self.reverse.structure.at(self.x, self.t, self.kernel)
+
+    @property
+    @_at_home
+    def ratios(self) -> PerState:
+        """s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
+        return self.reversal.ratios(self.posterior)
+
+    @property
+    @_at_home
+    def rates(self) -> PerState:
+        """Rhat_t(x, .), 0 at the site's own state and at observed sites."""
+        return self._zero_if_observed(self.expected_rates.under(self.posterior), per_state=True)
+
+    @property
+    @_at_home
+    def corrector_rates(self) -> PerState:
+        """R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4)."""
+        rates = self.expected_rates.under(self.posterior)
+        return self._zero_if_observed(
+            rates + self.process.rates_from(self.x, self.t, dtype=rates.dtype), per_state=True
+        )
+
+    @property
+    @_at_home
+    def exit_rate(self) -> PerSite:
+        """The sum of each site's reverse rates."""
+        return self.jumps.exit_rate
+
+    @property
+    @_at_home
+    def corrector_exit_rate(self) -> PerSite:
+        """The sum of each site's corrector rates."""
+        return self.corrector_jumps.exit_rate
+
+    @cached_property
+    def jumps(self) -> OutgoingJumps:
+        """Exit rates and draws of destinations, by the reverse rates."""
+        return self._unobserved(self.reversal.jumps(self.posterior))
+
+    @cached_property
+    def corrector_jumps(self) -> OutgoingJumps:
+        """The same by the corrector rates."""
+        return self._unobserved(CorrectorJumps(self.reversal.jumps(self.posterior), self.process, self.x, self.t))
+
+    @cached_property
+    def expected_rates(self) -> PosteriorExpectation:
+        """The reverse rates as a function of the posterior, which need not be that of this object."""
+        return self.reversal.rates()
+
+    @_at_home
+    def conditional_rates(self, x0: States, *, dtype: torch.dtype | None = None) -> PerState:
+        """Return the reverse rates if x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state.
+
+        Args:
+            x0: the data.
+            dtype: of the result. Default: float64, or float32 on a device without it.
+        """
+        return self.expected_rates.given(self._check_x0(x0), dtype or _device.widest_dtype(self.x.device))
+
+    @_at_home
+    def divergence(self, x0: States) -> PerSite:
+        """Return sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0, with C the rates that know x0; 0 at observed sites.
+
+        Its integral over t is the bound on the likelihood.
+
+        Args:
+            x0: the data.
+        """
+        return self._zero_if_observed(self.expected_rates.divergence(self._check_x0(x0), self.posterior))
+
+    @_at_home
+    def log_prob(self, x0: States) -> PerSite:
+        """Return log p(x0 | x) of the true x0 at every site, given that x was reached."""
+        return self.posterior.given_reachable(self.reversal.reachable()).log_prob(x0)
+
+    @_at_home
+    def step_probs(self, s: Time) -> PerState:
+        """Return p(x_s | x) at a time s <= t, each site on its own: D3PM's kernel (Section 2), for any two times.
+
+            p(x_s) = sum_x0 p(x0 | x) q_s|0(x_s | x0) q_t|s(x | x_s) / q_t|0(x | x0)
+
+        At ``s = 0`` this is p(x0 | x). Observed sites stay where they are.
+
+        Args:
+            s: the earlier time, or one per sample.
+        """
+        out = self._step(s).under(self.posterior)
+        if self.observed is None:
+            return out
+        stays = torch.nn.functional.one_hot(self.x, self.process.num_states).to(out.dtype)
+        return torch.where(self.observed.mask[..., None], stays, out)
+
+    @_at_home
+    def step_divergence(self, x0: States, s: Time) -> PerSite:
+        """Return KL(q(x_s | x, x0) || p(x_s | x)), 0 at observed sites.
+
+        Args:
+            x0: the data.
+            s: the earlier time, or one per sample.
+        """
+        return self._zero_if_observed(self._step(s).divergence(self._check_x0(x0), self.posterior))
+
+    @_at_home
+    def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:
+        """Return a draw from :meth:`step_probs` without computing them: which sites leave x, and where to.
+
+        Args:
+            s: the earlier time, or one per sample.
+            generator: the source of randomness. Default: that of PyTorch.
+        """
+        _check.time(s, len(self.x), name="s")
+        jumps = self._unobserved(self.reversal.step_jumps(s, self.posterior))
+        leaves = _draw.uniforms(self.x.shape, self.x.device, generator) < checked_exit_rate(jumps)
+        chosen = leaves.reshape(-1).nonzero().squeeze(-1)
+        return self.x.reshape(-1).index_copy(0, chosen, jumps.draw(chosen, generator)).reshape(self.x.shape)
+
+    @_at_home
+    def draw_destination(
+        self, sites: Tensor, *, corrector: bool = False, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return a destination for each of the given sites, (n,), drawn from its normalised rates.
+
+        Args:
+            sites: a bool mask (batch, *shape), or int64 positions in ``x.flatten()``, which may occur repeatedly. Their
+                exit rates must be above 0.
+            corrector: whether to draw from the corrector rates.
+            generator: the source of randomness. Default: that of PyTorch.
+        """
+        jumps, chosen = self.corrector_jumps if corrector else self.jumps, positions(sites, self.x)
+        if _device.is_host(self.x.device) and bool((jumps.exit_rate.reshape(-1)[chosen] == 0).any()):
+            raise ValueError("sites must be sites that can jump: the exit rate of one of them is 0")
+        return jumps.draw(chosen, generator)
+
+    def draw_first_jump(self, s: float, *, generator: torch.Generator | None = None) -> PerSample:
+        """Return the time at which the first site of each sample jumps, going back from t; s if none does before it.
+
+        The posterior given the other sites is assumed to stay as it is. For rank-one processes only.
+        """
+        free = torch.ones_like(self.x, dtype=torch.bool) if self.observed is None else ~self.observed.mask
+        return self.reverse.structure.first_jump(self.x, float(self.t), s, self.posterior, free, generator)
+
+    def with_own_evidence(self, y: States, s: Time) -> Posterior:
+        """Return the posterior if each site's own state were y at s, and all other sites were as they are.
+
+            p(x0) q_s|0(y | x0) / q_t|0(x | x0)
+
+        As long as the other sites do not move, this is the denoiser's prediction for y at s.
+        """
+        return self.reverse.with_own_evidence(self.posterior, self.x, self.t, y, s)
+
+    def _step(self, s: Time) -> PosteriorExpectation:
+        _check.time(s, len(self.x), name="s")
+        return self.reversal.step(s)
+
+    def _unobserved(self, jumps: OutgoingJumps) -> OutgoingJumps:
+        return jumps if self.observed is None else UnobservedJumps(jumps, self.observed)
+
+    def _zero_if_observed(self, values: Tensor, *, per_state: bool = False) -> Tensor:
+        if self.observed is None:
+            return values
+        return values.masked_fill(self.observed.mask[..., None] if per_state else self.observed.mask, 0.0)
+
+    def _checked(self, x: States) -> States:
+        x = self.process._check_states(x, "x")
+        _check.time(self.t, x.shape[0])
+        if self.observed is None:
+            return x
+        data_states = None if self.process.all_states_are_data else self.process.data_states
+        check_observed(self.observed).check(x, self.process.num_states, data_states)
+        return self.observed.fill(x)
+
+    def _check_x0(self, x0: States) -> States:
+        x0 = self.process._check_states(x0, "x0")
+        if x0.shape != self.x.shape:
+            raise ValueError(f"x0 must have the shape of x, {tuple(self.x.shape)}, got {tuple(x0.shape)}")
+        return x0
+
+    def _predicted(self) -> Posterior:
+        posterior = self.reverse.denoiser(self.x, self.t, observed=self.observed, condition=self.condition)
+        return self._over_data_states(posterior, "the denoiser's posterior")
+
+    def _over_data_states(self, posterior: Posterior, source: str) -> Posterior:
+        if not isinstance(posterior, Posterior):
+            raise TypeError(f"{source} must be a Posterior, got {type(posterior).__name__}: write Posterior(logits)")
+        expected = (*self.x.shape, self.process.num_states)
+        if posterior.shape != expected:
+            raise ValueError(
+                f"{source} must have logits of shape (B, *shape, S) = {expected}, got {tuple(posterior.shape)}"
+            )
+        if self.process.all_states_are_data or posterior.over_data_states:
+            return posterior
+        return posterior.restricted(self.process.data_states.to(self.x.device), over_data_states=True)

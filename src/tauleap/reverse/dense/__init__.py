@@ -1,0 +1,1 @@
+"""The formula with matrices, for any kernel: ``rates`` has the formula, ``loss`` the ELBO, ``draws`` the samplers."""

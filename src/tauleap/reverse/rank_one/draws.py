@@ -1,0 +1,155 @@
+"""Exit rates and destinations in O(S) per site.
+
+The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``coefficients``), for
+rates as for the probabilities of a step. So the exit rate needs p(x) alone, and the coefficients depend on a site
+through pi_x only.
+
+``FirstJumpClock`` draws the time at which the first site of a sample jumps, if the posterior is that of the start.
+While a site stays in x, its own part of the posterior changes in a known way (``with_own_evidence``). The reverse path
+stays in x between the noise n and the smaller noise n' with probability
+
+    A(n') = e^-(1 - pi_x)(n - n') sum_x0 p(x0) q_n'(x | x0) / q_n(x | x0):
+
+the forward path is in x at n' and does not leave it until n. For rank one this needs p(x) alone. The sites are
+independent, so that the first jump of a sample comes where the product of A over the sites has fallen to a uniform u.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tauleap import _draw
+from tauleap._chunks import chunks
+from tauleap._precision import full_precision
+from tauleap._shapes import PerSample, PerSite, SiteMask, States
+from tauleap.denoise import Posterior
+from tauleap.noise import RankOneKernel, RankOneProcess
+from tauleap.noise.kernel import along_batch, at_own_state
+from tauleap.reverse.base import OutgoingJumps
+from tauleap.reverse.rank_one.coefficients import Coefficients
+
+_HALVINGS = 50  # of the interval of noise: the time is exact to float64
+_ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result
+
+
+class RankOneJumps(OutgoingJumps):
+    """Jumps whose ``coefficients`` follow from pi_x and from ``values``, float64 and () or (batch,)."""
+
+    def __init__(
+        self,
+        x: States,
+        kernel: RankOneKernel,
+        posterior: Posterior,
+        values: tuple[Tensor, ...],
+        coefficients: Callable[..., Coefficients],
+    ) -> None:
+        self.x, self.logits, self.law, self.elsewhere = x, posterior.logits, kernel.law, kernel.elsewhere
+        self.values, self.coefficients = values, coefficients
+
+    @property
+    def exit_rate(self) -> PerSite:
+        return self._exit_rate
+
+    @cached_property
+    @full_precision
+    def _exit_rate(self) -> PerSite:
+        from_others, from_own = (value.to(self.logits.dtype).to(self.x.device) for value in self._exits)
+        index = self.x[..., None]
+        if self.logits.requires_grad:
+            probs = self.logits.softmax(-1)
+            own = probs.gather(-1, index).squeeze(-1)
+            return from_own * own + from_others * probs.scatter(-1, index, 0.0).sum(-1)
+        out = torch.empty_like(from_own)
+        rows, states = self.logits.reshape(-1, self.logits.shape[-1]), self.x.reshape(-1)
+        of_own, of_others, ones = from_own.reshape(-1), from_others.reshape(-1), rows.new_ones(rows.shape[-1])
+        for part in chunks(len(rows), rows.shape[-1], rows.device, _ROWS_AT_ONCE):
+            probs, at = rows[part].softmax(-1), states[part, None]
+            own = probs.gather(-1, at).squeeze(-1)
+            # Summed without the own state: 1 - p(x) would cancel.
+            others = torch.mv(probs.scatter_(-1, at, 0.0), ones)
+            out.view(-1)[part] = others.mul_(of_others[part]).addcmul_(own, of_own[part])
+        return out
+
+    @full_precision
+    def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        out = torch.empty_like(chosen)
+        for part in chunks(len(chosen), self.logits.shape[-1], chosen.device):
+            out[part] = self._draw(chosen[part], generator)
+        return out
+
+    def _draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        law, sites = self.law, self.x[:1].numel()
+        x = self.x.reshape(-1)[chosen].to(law.device)
+        if law.ndim > 1:
+            law = law.reshape(-1, law.shape[-1])[(chosen % sites).to(law.device)]
+        samples = (chosen // sites).to(law.device)
+        values = (value[samples] if value.ndim else value for value in self.values)
+        pi_x = law[x] if law.ndim == 1 else law.gather(-1, x[:, None]).squeeze(-1)
+        f, k_own, k_other, *_ = self.coefficients(pi_x, *values)
+
+        logits = self.logits.reshape(-1, self.logits.shape[-1]).index_select(0, chosen)
+        probs = logits.to(torch.float64).softmax(-1).to(law.device)
+        own = probs.gather(-1, x[:, None]).squeeze(-1)
+        probs.scatter_(-1, x[:, None], 0.0)
+        on_law = k_other * probs.sum(-1) + k_own * own
+        weights = probs.mul_(f[:, None] if f.ndim else f).addcmul_(on_law[:, None], law)
+        return _draw.categorical(weights.scatter_(-1, x[:, None], 0.0), generator).to(chosen.device)
+
+    @property
+    def _exits(self) -> tuple[PerSite, PerSite]:
+        """The exit rate if x0 were another state than x, and if it were x."""
+        mass = self.elsewhere
+        if self.law.ndim == 1 and not any(value.ndim for value in self.values):
+            f, k_own, k_other, *_ = self.coefficients(self.law, *self.values)
+            x = self.x.to(self.law.device)  # the same for all sites in one state
+            return (f + k_other * mass)[x], (k_own * mass)[x]
+        pi_x = at_own_state(self.law, self.x)
+        f, k_own, k_other, *_ = self.coefficients(pi_x, *(along_batch(value, self.x.ndim) for value in self.values))
+        mass = at_own_state(mass, self.x)
+        return f + k_other * mass, k_own * mass
+
+
+class FirstJumpClock:
+    """Draws of that time, for states x at time t with a posterior, if only the ``free`` sites can jump."""
+
+    def __init__(self, process: RankOneProcess, x: States, t: float, posterior: Posterior, free: SiteMask) -> None:
+        self.free, self.schedule, self.base_rate = free, process.schedule, process.base_rate
+        self.noise = process.base_rate * float(process.schedule.total(t))
+        self.law = at_own_state(process.stationary(), x).to(x.device)
+        probs = posterior.probs
+        self.own = probs.gather(-1, x[..., None]).squeeze(-1).to(torch.float64)
+        self.others = probs.scatter(-1, x[..., None], 0.0).sum(-1).to(torch.float64)
+
+    def draw(self, s: float, generator: torch.Generator | None) -> PerSample:
+        """Return the time of each sample's first jump, float64; s if there is none before it."""
+        target = torch.log1p(-_draw.uniforms((len(self.law),), self.law.device, generator))
+        everyone = torch.arange(len(target), device=target.device)
+        low = torch.full_like(target, self.base_rate * float(self.schedule.total(s)))
+        jumps = (self._log_stays(everyone, low) <= target).nonzero().squeeze(-1)
+        low, high, target = low[jumps], torch.full_like(target[jumps], self.noise), target[jumps]
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2
+            sooner = self._log_stays(jumps, middle) <= target  # it has happened by then, so at a greater noise
+            low, high = torch.where(sooner, middle, low), torch.where(sooner, high, middle)
+        times = self.schedule.inverse_total(high / self.base_rate).clamp_(min=math.nextafter(s, 1.0))
+        return torch.full((len(self.law),), s, dtype=torch.float64, device=times.device).index_copy_(0, jumps, times)
+
+    def _log_stays(self, samples: Tensor, noise: PerSample) -> PerSample:
+        """Return the log-probability that no site of these samples has jumped down to ``noise``."""
+        noise, law = along_batch(noise, self.law.ndim), self.law[samples]
+        start = torch.full_like(noise, self.noise)
+        own = _q_xx(noise, law) / _q_xx(start, law)
+        others = torch.expm1(-noise) / torch.expm1(-start)
+        fell = torch.log(self.own[samples] * own + self.others[samples] * others) - (1 - law) * (start - noise)
+        # If pi_x = 0 no jump can have led to x, so no reverse jump leaves it.
+        return torch.where(self.free[samples] & (law > 0), fell, 0.0).flatten(1).sum(1)
+
+
+def _q_xx(noise: Tensor, law: PerSite) -> PerSite:
+    """Return q(x | x)."""
+    return torch.exp(-noise) - torch.expm1(-noise) * law

@@ -1,0 +1,250 @@
+"""Reverse rates and steps for ``q = alpha I + (1 - alpha) 1 pi^T``, in O(S) per site: no matrix is made.
+
+    Rhat(v) = beta [ alpha / (1 - alpha) p(v) + (1 - p(x) + p(x) kappa) pi_v ]        v != x
+    kappa   = (1 - alpha) pi_x / q(x | x),        q(x | x) = alpha + (1 - alpha) pi_x
+
+with beta the schedule's rate times the base rate of the process. The ratios are these without beta, divided by pi_x.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from tauleap import _device
+from tauleap._precision import full_precision
+from tauleap._shapes import PerSample, PerState, SiteMask, States, Time
+from tauleap.denoise import Posterior
+from tauleap.noise import Kernel, RankOneKernel, RankOneProcess
+from tauleap.noise.kernel import along_batch
+from tauleap.reverse.base import (
+    LossRequest,
+    LossResult,
+    OutgoingJumps,
+    PosteriorExpectation,
+    Reversal,
+    Structure,
+    replaced_logits,
+    times_for,
+)
+from tauleap.reverse.bound import RankOneBound
+from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
+from tauleap.reverse.rank_one.draws import FirstJumpClock, RankOneJumps
+from tauleap.reverse.rank_one.loss import rank_one_loss
+
+_SMALLEST_LAW = 1e-36  # from here on float32 has normal numbers for a probability and for its inverse
+_SMALLEST_FACTOR = 1e-30  # a factor of pi below it, times a probability, is too small for float32
+_LARGEST_RATIO = 1e36  # of h / c: float32 ends at 3e38, and sums of such ratios are weighted by pi
+_LARGEST_IN_FLOAT32 = 1e30  # a larger factor times a small probability needs float64
+
+
+class RankOneStructure(Structure):
+    """Processes with rank-one kernels; sites may have different stationary distributions."""
+
+    def __init__(self, process: RankOneProcess) -> None:
+        self.process = process
+
+    def at(self, x: States, t: Time, kernel: Kernel | None = None) -> RankOneReversal:
+        schedule, time = self.process.schedule, times_for(x, t)
+        q_t0 = self.process.kernel_after(schedule.total(time))  # nothing is cached, and O(1) per sample
+        return RankOneReversal(self.process, x, t, self.process.base_rate * schedule.rate(time), q_t0)
+
+    def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
+        logits = _add_evidence(posterior.logits, x, self.process.kernel(t), -1.0)
+        return replaced_logits(posterior, _add_evidence(logits, y, self.process.kernel(s), 1.0))
+
+    def exit_bound(self, low: float, high: float) -> RankOneBound:
+        return RankOneBound(self.process)
+
+    def first_jump(
+        self, x: States, t: float, s: float, posterior: Posterior, free: SiteMask, generator: torch.Generator | None
+    ) -> PerSample:
+        return FirstJumpClock(self.process, x, t, posterior, free).draw(s, generator)
+
+
+class RankOneReversal(Reversal):
+    """The formula at states x and time t, with ``q_t0`` the kernel from 0 to t."""
+
+    def __init__(self, process: RankOneProcess, x: States, t: Time, beta: Tensor, q_t0: RankOneKernel) -> None:
+        self.process, self.x, self.t, self.beta, self.q_t0 = process, x, t, beta, q_t0
+
+    @cached_property
+    def pi_x(self) -> Tensor:
+        return self.q_t0.law_at(self.x)
+
+    @cached_property
+    def x0_is_x(self) -> SiteMask:
+        """Where nothing can have come to x from elsewhere, so that x0 is x."""
+        return (self._along(self.q_t0.one_minus_alpha) * self.pi_x == 0).to(self.x.device)
+
+    @cached_property
+    def any_known(self) -> bool:
+        """Whether a site may be ``x0_is_x``; True if the host would have to wait for the answer."""
+        one_minus_alpha = self.q_t0.one_minus_alpha
+        if _device.is_host(one_minus_alpha.device) and self.q_t0.facts.least > 0 and bool((one_minus_alpha > 0).all()):
+            return False
+        return not _device.is_host(self.x0_is_x.device) or bool(self.x0_is_x.any())
+
+    def reachable(self) -> Tensor | None:
+        if not self.any_known:
+            return None
+        own = torch.arange(self.q_t0.law.shape[-1], device=self.x.device) == self.x[..., None]
+        return own | ~self.x0_is_x[..., None]
+
+    def ratios(self, posterior: Posterior) -> PerState:
+        alpha, one_minus_alpha = self._along(self.q_t0.alpha), self._along(self.q_t0.one_minus_alpha)
+        q_xx = alpha + one_minus_alpha * self.pi_x
+        inverse = torch.where(self.pi_x > 0, 1 / self.pi_x, 0.0)
+        odds = torch.where(one_minus_alpha == 0, 0.0, alpha / one_minus_alpha)
+        # k_own is that of rates over beta pi_x; unlike that quotient it is defined for pi_x = 0.
+        k_own = one_minus_alpha / torch.where(q_xx == 0, 1.0, q_xx)
+        coefficients = Coefficients(odds * inverse, k_own, inverse)
+        logits = posterior.logits
+        if inverse.numel() and float(coefficients.f.max()) > _LARGEST_IN_FLOAT32:
+            posterior = Posterior(logits.to(torch.float64))
+        ratios = self._expectation(coefficients, k_own).under(posterior)
+        return ratios.to(logits.dtype).scatter(-1, self.x[..., None], 1.0)
+
+    def rates(self) -> PosteriorExpectation:
+        values = [self._along(value) for value in self._rate_values()]
+        least_own = rate_coefficients(self._least_law(), *values).k_own
+        return self._expectation(rate_coefficients(self.pi_x, *values), least_own)
+
+    def step(self, s: Time) -> PosteriorExpectation:
+        values = [self._along(value) for value in self._step_values(s)]
+        least_own = step_coefficients(self._least_law(), *values).k_own
+        return self._expectation(step_coefficients(self.pi_x, *values), least_own)
+
+    def jumps(self, posterior: Posterior) -> OutgoingJumps:
+        return RankOneJumps(self.x, self.q_t0, posterior, self._rate_values(), rate_coefficients)
+
+    def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
+        return RankOneJumps(self.x, self.q_t0, posterior, self._step_values(s), step_coefficients)
+
+    def _rate_values(self) -> tuple[Tensor, ...]:
+        """beta, alpha and 1 - alpha."""
+        return self.beta, self.q_t0.alpha, self.q_t0.one_minus_alpha
+
+    def _step_values(self, s: Time) -> tuple[Tensor, ...]:
+        """a, 1 - a, b, 1 - b, alpha and 1 - alpha."""
+        kernels = self.process.kernel(s), self.process.kernel(self.t, s), self.q_t0
+        return tuple(value for kernel in kernels for value in (kernel.alpha, kernel.one_minus_alpha))
+
+    def _expectation(self, coefficients: Coefficients, least_own: Tensor) -> RankOneExpectation:
+        return RankOneExpectation(self.x, self.q_t0, self.x0_is_x, self.any_known, coefficients, least_own)
+
+    def _along(self, value: Tensor) -> Tensor:
+        return along_batch(value, self.x.ndim)
+
+    def _least_law(self) -> Tensor:
+        """The smallest positive pi_x of all, which bounds k_own from below."""
+        law = self.q_t0.law
+        return torch.full((), self.q_t0.facts.least_positive, dtype=law.dtype, device=law.device)
+
+
+class RankOneExpectation(PosteriorExpectation):
+    """h by its coefficients (see ``coefficients``).
+
+    Args:
+        x: states.
+        kernel: q_t|0, for its stationary distribution.
+        x0_is_x: sites for which x0 must be x.
+        any_known: False only if there is no such site.
+        coefficients: float64.
+        least_own: a lower bound of the positive entries of ``coefficients.k_own``.
+    """
+
+    def __init__(
+        self,
+        x: States,
+        kernel: RankOneKernel,
+        x0_is_x: SiteMask,
+        any_known: bool,
+        coefficients: Coefficients,
+        least_own: Tensor,
+    ) -> None:
+        self.x, self.law, self.facts, self.x0_is_x, self.any_known = x, kernel.law, kernel.facts, x0_is_x, any_known
+        self.coefficients, self.least_own = coefficients, least_own
+
+    @full_precision
+    def under(self, posterior: Posterior) -> PerState:
+        probs, index = posterior.probs, self.x[..., None]
+        own = probs.gather(-1, index).squeeze(-1)
+        in_place = not probs.requires_grad
+        # Summed without the own state: 1 - p(x) would cancel.
+        probs = probs.scatter_(-1, index, 0.0) if in_place else probs.scatter(-1, index, 0.0)
+        others = probs.sum(-1)
+        f, k_own, k_other, e_own, e_other = self._cast(probs.dtype)
+        if self.any_known:
+            own, others = own.masked_fill(self.x0_is_x, 1.0), others.masked_fill(self.x0_is_x, 0.0)
+            f = f.masked_fill(self.x0_is_x, 0.0)
+        law, on_law = self._as(self.law, probs.dtype), (own * k_own + others * k_other)[..., None]
+        f = f[..., None] if f.ndim else f
+        out = probs.mul_(f).addcmul_(on_law, law) if in_place else torch.addcmul(probs * f, on_law, law)
+        if e_own is None or e_other is None:
+            return out.scatter_(-1, index, 0.0)
+        return out.scatter_(-1, index, (own * e_own + others * e_other)[..., None])
+
+    def given(self, x0: States, dtype: torch.dtype) -> PerState:
+        f, k_own, k_other, e_own, e_other = self._cast(dtype)
+        differs = (x0 != self.x) & ~self.x0_is_x
+        out = torch.where(differs, k_other, k_own)[..., None] * self._as(self.law, dtype)
+        out.scatter_add_(-1, x0[..., None], torch.where(differs, f, 0.0)[..., None])
+        if e_own is None or e_other is None:
+            return out.scatter_(-1, self.x[..., None], 0.0)
+        return out.scatter_(-1, self.x[..., None], torch.where(differs, e_other, e_own)[..., None])
+
+    def sites_beyond_float32(self, x0: States) -> Tensor | None:
+        """Return for which sites, (sites,), the loss needs float64; None if for none.
+
+        ``h / c`` is at most ``max(f / min pi, k) / c_law`` (see ``loss``). It is out of the range of float32 if x is
+        rare and x0 is x, as c is then nearly 0, or if other states are very rare.
+        """
+        f, own, others, *_ = self.coefficients
+        if not x0.numel():
+            return None
+        smallest = self.facts.least_positive
+        if smallest < _SMALLEST_LAW:
+            return torch.ones(x0.numel(), dtype=torch.bool, device=x0.device)
+        # First a bound for all sites together, which nearly always suffices.
+        largest, least = _extremes(f.max() / smallest, others, self.least_own)
+        if least >= _SMALLEST_FACTOR and largest <= _LARGEST_RATIO * least:
+            return None
+        differs = ((x0 != self.x) & ~self.x0_is_x).to(own.device)
+        c_law = torch.where(differs, others, own)
+        beyond = (torch.maximum(f / smallest, others) > _LARGEST_RATIO * c_law) & (c_law > 0)
+        beyond = beyond | ((own > 0) & (own < _SMALLEST_FACTOR))
+        return beyond.expand(x0.shape).reshape(-1).to(x0.device) if bool(beyond.any()) else None
+
+    def _loss(self, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
+        return rank_one_loss(self, logits, x0, request)
+
+    def _cast(self, dtype: torch.dtype) -> Coefficients:
+        return Coefficients(*(None if value is None else self._as(value, dtype) for value in self.coefficients))  # pyright: ignore
+
+    def _as(self, value: Tensor, dtype: torch.dtype) -> Tensor:
+        return _device.moved_to(value, self.x.device, dtype)
+
+
+def _extremes(largest: Tensor, others: Tensor, own: Tensor) -> tuple[float, float]:
+    """Return the largest number of all and the smallest positive factor of pi; the host waits at most once."""
+    positive = [torch.where(values > 0, values, torch.inf).min() for values in (own, others)]
+    numbers = [largest, others.max(), *positive]
+    device = next((number.device for number in numbers if not _device.is_host(number.device)), _device.CPU)
+    first, second, *least = torch.stack([_device.moved_to(number, device) for number in numbers]).tolist()
+    return max(first, second), min(least)
+
+
+def _add_evidence(logits: PerState, x: States, kernel: RankOneKernel, sign: float) -> PerState:
+    """Return logits plus ``sign log q(x | .)``, up to a constant: only at x0 = x does it differ between the x0."""
+    q_x_elsewhere = along_batch(kernel.one_minus_alpha, x.ndim) * kernel.law_at(x)
+    known = q_x_elsewhere == 0  # x0 is x
+    extra = torch.log1p(along_batch(kernel.alpha, x.ndim) / torch.where(known, 1.0, q_x_elsewhere))
+    extra = _device.moved_to(torch.where(known, 0.0, sign * extra), logits.device, logits.dtype)
+    out = logits.scatter_add(-1, x[..., None], extra[..., None])
+    if sign > 0 and (not _device.is_host(known.device) or bool(known.any())):
+        own = torch.arange(logits.shape[-1], device=x.device) == x[..., None]
+        out = out.masked_fill(known.to(x.device)[..., None] & ~own, -torch.inf)
+    return out
