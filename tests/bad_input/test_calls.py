@@ -118,7 +118,7 @@ def test_what_is_propagated(refuses: Refuses, make: Callable[[], ForwardProcess]
 @every_process
 def test_sites(refuses: Refuses, make: Callable[[], ForwardProcess]) -> None:
     process, x = make(), torch.tensor([[0, 1], [2, 0]])
-    for draw in (partial(reverse(process).draw_destination, x, 0.5), partial(process.draw_jump, x)):
+    for draw in (reverse(process).at(x, 0.5).draw_destination, partial(process.draw_jump, x)):
         refuses(partial(draw, torch.tensor([0, 4])), ValueError, "positions 0..3", "from 0 to 4")
         refuses(partial(draw, torch.tensor([-1])), ValueError, "positions 0..3", "from -1 to -1")
         refuses(partial(draw, torch.tensor([[0]])), ValueError, "one axis", "(1, 1)")
