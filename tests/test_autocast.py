@@ -10,7 +10,7 @@ from torch.testing import assert_close
 import tauleap as tl
 from tauleap import Observed, ReverseProcess, _device, _precision
 from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, Tempered, TruncatedLogistic
-from tauleap.denoise.truncated_logistic import LogisticPosterior
+from tauleap.denoise.truncated_logistic import LogisticParameters
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, LogLinear, RankOne
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo, Subsampled
 from tauleap.sampling import (
@@ -137,7 +137,7 @@ def test_losses_and_their_gradients(name: str) -> None:
         DiscreteTimeElbo(5),
     ]
     if process.prior().ndim == 1:
-        objectives.append(Subsampled(CompleteElbo(), sites=0.5, share=2))
+        objectives.append(Subsampled(CompleteElbo(), site_fraction=0.5, samples_per_time=2))
 
     def everything() -> list[Tensor]:
         out = []
@@ -222,7 +222,7 @@ def test_gradients_of_the_truncated_logistic_are_not_rounded() -> None:
     def gradients() -> list[Tensor]:
         with torch.autocast("cpu", enabled=False):
             out = network(x0, torch.full((6,), 0.5)).detach().requires_grad_()
-        posterior = LogisticPosterior(out[..., 0].tanh(), out[..., 1] - 2, 64)
+        posterior = LogisticParameters(out[..., 0].tanh(), out[..., 1] - 2, 64)
         (posterior.logits * torch.arange(64.0)).sum().backward()
         assert out.grad is not None
         return [out.grad]

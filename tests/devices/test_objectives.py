@@ -28,7 +28,7 @@ OBJECTIVES = {
     "cross entropy": CrossEntropy("mean"),
     "discrete time": DiscreteTimeElbo(5),
     "discrete time, all": DiscreteTimeElbo(3, terms="all"),
-    "subsampled": Subsampled(CompleteElbo(reconstruction=True), sites=0.5),
+    "subsampled": Subsampled(CompleteElbo(reconstruction=True), site_fraction=0.5),
 }
 TIMES = [
     UniformTimes(),
@@ -104,7 +104,7 @@ def test_times_fitted_to_losses(each_sim):
 
 def test_shared_times(each_sim):
     process = cases.of_every_kind()["uniform"]
-    objective = Subsampled(CompleteElbo(), sites=1.0, share=2)
+    objective = Subsampled(CompleteElbo(), site_fraction=1.0, samples_per_time=2)
     assert_same(*on_both(loss_and_gradient, each_sim, model(process), data(process), objective=objective), each_sim)
 
 

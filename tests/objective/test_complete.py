@@ -25,7 +25,7 @@ from tauleap.noise import (
     Schedule,
     Uniform,
 )
-from tauleap.objective import CompleteElbo, Draw, UniformTimes, prior_divergence
+from tauleap.objective import CompleteElbo, NoisedBatch, UniformTimes, prior_divergence
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import random_law
@@ -126,8 +126,8 @@ def test_absorbing_noise_gives_the_weighted_masked_cross_entropy(schedule: Sched
     t, alpha = t.detach(), alpha.detach()
     generator = torch.Generator().manual_seed(0)
     x0 = torch.randint(4, (200, 3), generator=generator)
-    draw = Draw(reverse, x0, UniformTimes(), frozenset({"noised"}), t=t, generator=generator)
-    x = draw.noised
+    draw = NoisedBatch(reverse, x0, UniformTimes(), frozenset({"x_t"}), t=t, generator=generator)
+    x = draw.x_t
     logits = denoiser(x, t).logits[..., :4]
     surprise = -logits.log_softmax(-1).gather(-1, x0[..., None]).squeeze(-1)
     expected = -slope / (1 - alpha) * (surprise * (x == 4)).sum(-1)
@@ -158,17 +158,18 @@ def test_reconstruction_is_the_surprise_at_eps() -> None:
     x0 = torch.randint(4, (50, 2), generator=torch.Generator().manual_seed(0))
     objective = CompleteElbo(reconstruction=True, times=UniformTimes(0.2))
     generator = torch.Generator().manual_seed(0)
-    draw = Draw(ReverseProcess(process, denoiser), x0, UniformTimes(0.2), objective.needs, t=0.7, generator=generator)
+    reverse = ReverseProcess(process, denoiser)
+    draw = NoisedBatch(reverse, x0, UniformTimes(0.2), objective.needs, t=0.7, generator=generator)
     loss = objective.evaluate(draw)
-    expected = -denoiser(draw.earliest, 0.2).log_probs.gather(-1, x0[..., None]).sum((-1, -2))
+    expected = -denoiser(draw.x_eps, 0.2).log_probs.gather(-1, x0[..., None]).sum((-1, -2))
     assert_close(loss.terms["reconstruction"], expected.detach())
     assert_close(loss.value.detach(), sum(loss.terms.values()))
-    assert not torch.equal(draw.earliest, draw.noised)
+    assert not torch.equal(draw.x_eps, draw.x_t)
     # eps is the earliest time: the share of changed sites is that of q_eps.
-    many = Draw(
+    many = NoisedBatch(
         ReverseProcess(process, denoiser), x0.repeat(400, 1), UniformTimes(0.2), objective.needs, generator=generator
     )
-    changed = (many.earliest != many.x0).double().mean()
+    changed = (many.x_eps != many.x0).double().mean()
     expected_share = 0.75 * (1 - math.exp(-4 * 0.6 * 0.2))
     assert abs(float(changed) - expected_share) < 4 * math.sqrt(expected_share * (1 - expected_share) / 40_000)
 

@@ -28,7 +28,9 @@ OBJECTIVES = {
     "DiscreteTimeElbo(5)": DiscreteTimeElbo(5),
     "PaperElbo(passes=1) + 0.001 * CrossEntropy()": PaperElbo(passes=1) + 0.001 * CrossEntropy(),
     "DiscreteTimeElbo(5) + 0.001 * CrossEntropy()": DiscreteTimeElbo(5) + 0.001 * CrossEntropy(),
-    "Subsampled(CompleteElbo(), sites=0.75, share=2)": Subsampled(CompleteElbo(), sites=0.75, share=2),
+    "Subsampled(CompleteElbo(), site_fraction=0.75, samples_per_time=2)": Subsampled(
+        CompleteElbo(), site_fraction=0.75, samples_per_time=2
+    ),
 }
 
 

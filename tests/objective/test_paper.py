@@ -11,7 +11,7 @@ from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Posterior
 from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
-from tauleap.objective import CompleteElbo, Draw, PaperElbo, UniformTimes
+from tauleap.objective import CompleteElbo, NoisedBatch, PaperElbo, UniformTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import random_law, site_generators
 from tauleap.testing.paths import TableDenoiser, at_paths, every_path
@@ -65,7 +65,7 @@ def test_two_passes_have_the_mean_of_proposition_2(name: str) -> None:
     path = every_path(reverse.process, law, TIME)
     rates = joint_rates(reverse, TIME)
     z = exits(reverse.process, path.x, TIME)
-    back = rates[number(path.jumped), number(path.x)]
+    back = rates[number(path.x_tilde), number(path.x)]
     expected = rates[number(path.x)].sum(-1) - torch.where(z > 0, z * torch.where(z > 0, back, 1.0).log(), 0.0)
     found = at_paths(PaperElbo(passes=2), reverse, path, TIME)
     assert_close((path.weight * found).sum(), (path.weight * expected).sum(), rtol=1e-10, atol=1e-12)
@@ -77,8 +77,8 @@ def test_one_pass_has_the_mean_of_appendix_c4(name: str) -> None:
     path = every_path(reverse.process, law, TIME)
     rates = joint_rates(reverse, TIME)
     z = exits(reverse.process, path.x, TIME)
-    back = rates[number(path.jumped), number(path.x)]
-    expected = rates[number(path.jumped)].sum(-1) - torch.where(z > 0, z * torch.where(z > 0, back, 1.0).log(), 0.0)
+    back = rates[number(path.x_tilde), number(path.x)]
+    expected = rates[number(path.x_tilde)].sum(-1) - torch.where(z > 0, z * torch.where(z > 0, back, 1.0).log(), 0.0)
     found = at_paths(PaperElbo(passes=1), reverse, path, TIME)
     assert_close((path.weight * found).sum(), (path.weight * expected).sum(), rtol=1e-10, atol=1e-12)
 
@@ -91,15 +91,15 @@ def test_signal_is_the_formula_of_appendix_c3(name: str) -> None:
     path = every_path(process, law, TIME)
     kernels = site_kernels(process, (SITES,), TIME)
     forward = float(process.schedule.rate(TIME)) * site_generators(process, (SITES,))
-    rates = reverse.rates(path.jumped, TIME)
+    rates = reverse.rates(path.x_tilde, TIME)
     weights, logs = [], []
     for site in range(SITES):
         for v in range(SIZE):
-            other = path.jumped.clone()
+            other = path.x_tilde.clone()
             other[:, site] = v
             q = kernels[torch.arange(SITES), path.x0, other].prod(-1)
             z = exits(process, other, TIME)
-            rate = forward[site, v, path.jumped[:, site]] * (path.jumped[:, site] != v)
+            rate = forward[site, v, path.x_tilde[:, site]] * (path.x_tilde[:, site] != v)
             weights.append(torch.stack([torch.where(z > 0, rate / z, 0.0) * q, rate * q]))
             logs.append(torch.where(rate * q > 0, rates[:, site, v], 1.0).log())
     phi, phi_z = torch.stack(weights).unbind(1)
@@ -171,20 +171,20 @@ def test_jumped_is_noised_with_one_jump_of_a_scored_site() -> None:
     x0 = torch.tensor([[0, 1, 2]]).repeat(30_000, 1)
     reverse = ReverseProcess(process, TableDenoiser.random(3, 3))
     observed = Observed(torch.tensor([False, False, True]), x0)
-    draw = Draw(
+    draw = NoisedBatch(
         reverse,
         x0,
         UniformTimes(),
-        frozenset({"jumped"}),
+        frozenset({"x_tilde"}),
         t=0.02,
         observed=observed,
         generator=torch.Generator().manual_seed(0),
     )
-    moved = draw.jumped != draw.noised
+    moved = draw.x_tilde != draw.x_t
     assert torch.equal(moved.sum(-1), torch.ones(len(x0), dtype=torch.int64))
     assert not moved[:, 2].any()
-    settled = (draw.noised == x0).all(-1)
-    first = draw.jumped[settled & moved[:, 0], 0]
+    settled = (draw.x_t == x0).all(-1)
+    first = draw.x_tilde[settled & moved[:, 0], 0]
     share = float((settled & moved[:, 0]).sum() / settled.sum())
     expected = 0.4 / (0.4 + 0.7)
     assert abs(share - expected) < 4 * math.sqrt(expected * (1 - expected) / int(settled.sum()))
@@ -205,8 +205,8 @@ def test_posterior_of_the_pass_is_what_is_used() -> None:
     x0 = torch.tensor([[0, 1]] * 4)
     reverse = ReverseProcess(process, Sure(TableDenoiser.random(3, 2).table.detach()))
     loss = PaperElbo(passes=2)(reverse, x0, t=0.5, generator=torch.Generator().manual_seed(0))
-    x = Draw(
-        reverse, x0, UniformTimes(), frozenset({"noised"}), t=0.5, generator=torch.Generator().manual_seed(0)
-    ).noised
+    x = NoisedBatch(
+        reverse, x0, UniformTimes(), frozenset({"x_t"}), t=0.5, generator=torch.Generator().manual_seed(0)
+    ).x_t
     flat = reverse.exit_rate(x, 0.5, posterior=Posterior(torch.zeros(4, 2, 3, dtype=torch.float64)))
     assert_close(loss.terms["outflow"], flat.sum(-1))

@@ -61,9 +61,9 @@ OBJECTIVES: list[Objective] = [
     DiscreteTimeElbo(4) + 0.001 * CrossEntropy(),
 ]
 SUBSAMPLED: list[Objective] = [
-    Subsampled(CompleteElbo(), sites=0.6),
-    Subsampled(CompleteElbo(reconstruction=True) + 0.1 * CrossEntropy(), sites=0.4, share=2),
-    Subsampled(DiscreteTimeElbo(4), share=3),
+    Subsampled(CompleteElbo(), site_fraction=0.6),
+    Subsampled(CompleteElbo(reconstruction=True) + 0.1 * CrossEntropy(), site_fraction=0.4, samples_per_time=2),
+    Subsampled(DiscreteTimeElbo(4), samples_per_time=3),
 ]
 PROCESSES: dict[str, Callable[[], ForwardProcess]] = {
     "uniform": lambda: Uniform(4, Constant(0.6)),
@@ -142,7 +142,7 @@ def test_any_number_of_pieces_gives_every_row_the_same_loss(name: str, masked: b
         assert bool(whole.isfinite().all())
         assert len(whole.unique()) > 1
         for pieces in (2, 3, 4):
-            if (ROWS // pieces) % objective.share:
+            if (ROWS // pieces) % objective.samples_per_time:
                 continue
             value, slope = losses(objective, reverse, x0, observed, missing, pieces)
             where = f"{objective!r} in {pieces} pieces"

@@ -10,7 +10,7 @@ from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
     DiscreteTimeElbo,
-    Draw,
+    NoisedBatch,
     Objective,
     PaperElbo,
     UniformTimes,
@@ -26,20 +26,20 @@ def model() -> ReverseProcess:
     return ReverseProcess(PROCESS, TableDenoiser.random(4, 2))
 
 
-def draw_for(objective: Objective, reverse: ReverseProcess, t: float = 0.4) -> Draw:
+def draw_for(objective: Objective, reverse: ReverseProcess, t: float = 0.4) -> NoisedBatch:
     generator = torch.Generator().manual_seed(1)
-    return Draw(reverse, X0, UniformTimes(), objective.needs or frozenset({"noised"}), t=t, generator=generator)
+    return NoisedBatch(reverse, X0, UniformTimes(), objective.needs or frozenset({"x_t"}), t=t, generator=generator)
 
 
 @pytest.mark.parametrize(
     ("objective", "rows"),
     [
-        (CompleteElbo() + CrossEntropy(), ["noised"]),
-        (PaperElbo(passes=1) + 0.001 * CrossEntropy(), ["jumped"]),
-        (PaperElbo(passes=2) + 0.001 * CrossEntropy(), ["noised", "jumped"]),
-        (CompleteElbo(reconstruction=True), ["noised", "earliest"]),
-        (CompleteElbo() + PaperElbo(passes=1) + CrossEntropy(), ["noised", "jumped"]),
-        (CrossEntropy() + CrossEntropy("mean"), ["noised"]),
+        (CompleteElbo() + CrossEntropy(), ["x_t"]),
+        (PaperElbo(passes=1) + 0.001 * CrossEntropy(), ["x_tilde"]),
+        (PaperElbo(passes=2) + 0.001 * CrossEntropy(), ["x_t", "x_tilde"]),
+        (CompleteElbo(reconstruction=True), ["x_t", "x_eps"]),
+        (CompleteElbo() + PaperElbo(passes=1) + CrossEntropy(), ["x_t", "x_tilde"]),
+        (CrossEntropy() + CrossEntropy("mean"), ["x_t"]),
     ],
     ids=repr,
 )
@@ -51,7 +51,7 @@ def test_one_pass_over_what_the_parts_need(objective: Objective, rows: list[str]
     x, t, _, _ = reverse.denoiser.seen
     assert torch.equal(x, torch.cat([getattr(draw, name) for name in rows]))
     times = torch.as_tensor(t, dtype=torch.float64).expand(len(x)).reshape(len(rows), -1)
-    assert_close(times[:, 0], torch.tensor([0.01 if name == "earliest" else 0.4 for name in rows]).double())
+    assert_close(times[:, 0], torch.tensor([0.01 if name == "x_eps" else 0.4 for name in rows]).double())
     alone = [part.evaluate(draw).scaled(weight) for weight, part in getattr(objective, "parts", [(1.0, objective)])]
     assert_close(loss.value, torch.stack([each.value for each in alone]).sum(0))
     assert reverse.denoiser.calls == 1
@@ -60,9 +60,9 @@ def test_one_pass_over_what_the_parts_need(objective: Objective, rows: list[str]
 def test_cross_entropy_sees_x_unless_only_the_jumped_one_is_shown() -> None:
     reverse = model()
     for objective, name in (
-        (CrossEntropy(), "noised"),
-        (PaperElbo(passes=2) + CrossEntropy(), "noised"),
-        (PaperElbo(passes=1) + CrossEntropy(), "jumped"),
+        (CrossEntropy(), "x_t"),
+        (PaperElbo(passes=2) + CrossEntropy(), "x_t"),
+        (PaperElbo(passes=1) + CrossEntropy(), "x_tilde"),
     ):
         draw = draw_for(objective, reverse)
         loss = objective.evaluate(draw)
@@ -117,15 +117,15 @@ def test_a_condition_without_rows_is_passed_as_it_is() -> None:
 def test_missing_values_come_from_the_prior() -> None:
     x0 = X0.repeat(500, 1)
     mask = torch.tensor([True, False])
-    draw = Draw(
+    draw = NoisedBatch(
         model(),
         x0.masked_fill(mask, -7),
         UniformTimes(),
-        frozenset({"noised"}),
+        frozenset({"x_t"}),
         t=0.01,
         missing=mask,
         generator=torch.Generator().manual_seed(0),
     )
-    counts = torch.bincount(draw.noised[:, 0], minlength=4).double()
+    counts = torch.bincount(draw.x_t[:, 0], minlength=4).double()
     assert ((counts - 1000).abs() < 4 * (4000 * 0.25 * 0.75) ** 0.5).all()
-    assert (draw.noised[:, 1] == x0[:, 1]).double().mean() > 0.95
+    assert (draw.x_t[:, 1] == x0[:, 1]).double().mean() > 0.95

@@ -8,20 +8,21 @@ from torch.testing import assert_close
 from tauleap import Observed, ReverseProcess
 from tauleap._draw import PartOfBatch
 from tauleap.denoise import Posterior
-from tauleap.denoise.truncated_logistic import LogisticPosterior
+from tauleap.denoise.truncated_logistic import LogisticParameters
 from tauleap.noise import BirthDeath, Constant, RankOne, Uniform
 from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
     DiscreteTimeElbo,
-    Draw,
     LogUniformTimes,
     Loss,
+    LossBatch,
+    NoisedBatch,
     Objective,
     PaperElbo,
     Subsampled,
 )
-from tauleap.objective.subsampled import _Part
+from tauleap.objective.subsampled import SiteSubset
 from tauleap.testing.paths import TableDenoiser
 
 OBJECTIVES = (
@@ -58,21 +59,21 @@ class TestMean:
         mask = torch.rand(6, 2, 2, generator=torch.Generator().manual_seed(3)) < 0.6
         mask[:, 1, 0] = False
         orders = [torch.tensor(order) for order in ([0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3])]
-        whole = Draw(
+        whole = NoisedBatch(
             reverse(process),
             data(6),
             objective.times or CompleteElbo().times or LogUniformTimes(0.01),
-            objective.needs or frozenset({"noised"}),
-            share=3,
+            objective.needs or frozenset({"x_t"}),
+            samples_per_time=3,
             observed=Observed(mask, data(6)) if hidden == "observed" else None,
             missing=mask if hidden == "missing" else None,
             generator=torch.Generator().manual_seed(1),
         )
-        _ = whole.noised, whole.earliest
+        _ = whole.x_t, whole.x_eps
         values = []
         for order in orders:
-            monkeypatch.setattr("tauleap.objective.subsampled._some", lambda *_, order=order: order)
-            values.append(objective.evaluate(_Part(whole, 0.5)).value)
+            monkeypatch.setattr("tauleap.objective.subsampled._random_sites", lambda *_, order=order: order)
+            values.append(objective.evaluate(SiteSubset(whole, 0.5)).value)
         expected = objective.evaluate(whole).value
         assert_close(torch.stack(values).mean(0), expected, rtol=1e-12, atol=1e-12)
         assert max((value - expected).abs().max() for value in values) > 1e-3
@@ -80,7 +81,7 @@ class TestMean:
     def test_the_mean_over_draws_is_that_of_the_objective(self, objective: Objective, process) -> None:
         """Means over 200 batches of 40, 4.5 standard errors apart at most: a chance of 7e-6 a case."""
         rows, batches = data(1).expand(40, 2, 2).contiguous(), []
-        for number, each in enumerate((objective, Subsampled(objective, sites=0.5, share=4))):
+        for number, each in enumerate((objective, Subsampled(objective, site_fraction=0.5, samples_per_time=4))):
             generator = torch.Generator().manual_seed(number)
             batches.append(torch.stack([each(reverse(process), rows, generator=generator).mean() for _ in range(200)]))
         whole, part = (means.detach() for means in batches)
@@ -98,7 +99,7 @@ def test_shared_times_are_shared() -> None:
     process = PROCESSES[0]
     table = TableDenoiser.random(3, 4, dtype=torch.float64).table.detach()
     for batch, share, distinct in ((8, 4, 2), (6, 4, 3), (7, 4, 7)):
-        Subsampled(CompleteElbo(), share=share)(ReverseProcess(process, Watching(table)), data(batch))
+        Subsampled(CompleteElbo(), samples_per_time=share)(ReverseProcess(process, Watching(table)), data(batch))
         assert len(set(seen.pop().tolist())) == distinct
 
 
@@ -106,12 +107,12 @@ def test_kernels_of_shared_times_are_made_once(monkeypatch) -> None:
     process, asked = BirthDeath(3, Constant(2.0)), []
     make = BirthDeath.kernel
     monkeypatch.setattr(BirthDeath, "kernel", lambda self, t, *more: asked.append(t) or make(self, t, *more))
-    Subsampled(CompleteElbo(), sites=0.5, share=4)(reverse(process), data(8))
+    Subsampled(CompleteElbo(), site_fraction=0.5, samples_per_time=4)(reverse(process), data(8))
     assert [len(t) for t in asked if isinstance(t, Tensor)] == [2]
 
 
 def test_any_number_of_pieces_of_a_batch_gives_one_loss() -> None:
-    objective, found = Subsampled(CompleteElbo(), sites=0.5, share=2), []
+    objective, found = Subsampled(CompleteElbo(), site_fraction=0.5, samples_per_time=2), []
     for pieces in (1, 2, 4):
         parts = []
         for piece, rows in enumerate(data(8).split(8 // pieces)):
@@ -124,8 +125,11 @@ def test_any_number_of_pieces_of_a_batch_gives_one_loss() -> None:
 
 
 def test_added_objectives_look_at_the_same_sites() -> None:
-    both = Subsampled(CompleteElbo(), sites=0.5, share=2) + Subsampled(CrossEntropy(), sites=0.5, share=2)
-    one = Subsampled(CompleteElbo() + CrossEntropy(), sites=0.5, share=2)
+    elbo, cross_entropy = (
+        Subsampled(each, site_fraction=0.5, samples_per_time=2) for each in (CompleteElbo(), CrossEntropy())
+    )
+    both = elbo + cross_entropy
+    one = Subsampled(CompleteElbo() + CrossEntropy(), site_fraction=0.5, samples_per_time=2)
     values = [
         each(reverse(PROCESSES[1]), data(6), generator=torch.Generator().manual_seed(2)).value for each in (both, one)
     ]
@@ -133,8 +137,8 @@ def test_added_objectives_look_at_the_same_sites() -> None:
 
 
 def test_an_objective_that_is_whole_may_be_added() -> None:
-    mixed = Subsampled(CompleteElbo(), share=2) + CrossEntropy()
-    one = Subsampled(CompleteElbo() + CrossEntropy(), share=2)
+    mixed = Subsampled(CompleteElbo(), samples_per_time=2) + CrossEntropy()
+    one = Subsampled(CompleteElbo() + CrossEntropy(), samples_per_time=2)
     for process in PROCESSES:
         values = [
             each(reverse(process), data(6), generator=torch.Generator().manual_seed(2)).value for each in (mixed, one)
@@ -144,7 +148,7 @@ def test_an_objective_that_is_whole_may_be_added() -> None:
 
 def test_a_logistic_has_logits_only_where_they_are_looked_at() -> None:
     mean, log_scale = torch.linspace(-1.2, 1.2, 8).view(2, 4), torch.linspace(-5, 0, 8).view(2, 4)
-    posterior = LogisticPosterior(mean, log_scale, 7)
+    posterior = LogisticParameters(mean, log_scale, 7)
     some = posterior.rearranged(lambda values: values[:, [2, 0]])
     assert posterior.shape == (2, 4, 7)
     assert posterior._logits is None
@@ -155,13 +159,13 @@ def test_a_logistic_has_logits_only_where_they_are_looked_at() -> None:
     ("make", "said"),
     [
         (lambda: Subsampled(PaperElbo(passes=1)), "take CompleteElbo"),
-        (lambda: Subsampled(CompleteElbo(), sites=1.5), "a share of the sites"),
-        (lambda: Subsampled(CompleteElbo(), sites=0.0), "sites"),
-        (lambda: Subsampled(CompleteElbo(), share=0), "share"),
+        (lambda: Subsampled(CompleteElbo(), site_fraction=1.5), "a fraction of the sites"),
+        (lambda: Subsampled(CompleteElbo(), site_fraction=0.0), "site_fraction"),
+        (lambda: Subsampled(CompleteElbo(), samples_per_time=0), "samples_per_time"),
         (lambda: Subsampled(CrossEntropy() + Subsampled(CompleteElbo())), "write Subsampled once"),
         (
-            lambda: Subsampled(CompleteElbo(), share=2) + Subsampled(CrossEntropy(), share=3),
-            "share=2 and share=3: give all of them the same",
+            lambda: Subsampled(CompleteElbo(), samples_per_time=2) + Subsampled(CrossEntropy(), samples_per_time=3),
+            "samples_per_time=2 and samples_per_time=3: give all the same",
         ),
     ],
 )
@@ -171,28 +175,28 @@ def test_what_cannot_be_is_refused(make, said) -> None:
 
 
 @pytest.mark.parametrize(
-    "objective", [Subsampled(CompleteElbo()), CompleteElbo() + Subsampled(CompleteElbo(), share=2)]
+    "objective", [Subsampled(CompleteElbo()), CompleteElbo() + Subsampled(CompleteElbo(), samples_per_time=2)]
 )
 def test_sites_with_laws_of_their_own_are_refused(objective: Objective) -> None:
     laws = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]).repeat(2, 1).view(2, 2, 3)
-    with pytest.raises(ValueError, match="laws of their own"):
+    with pytest.raises(ValueError, match="different priors"):
         objective(reverse(RankOne(laws, Constant(2.0))), data(4))
 
 
 def test_an_objective_of_ones_own_sees_the_part() -> None:
     class Changed(Objective):
-        def evaluate(self, draw: Draw) -> Loss:
-            assert draw.noised.shape == draw.x0.shape == (2, 6)
-            value = draw.sum((draw.noised != draw.x0).double())
+        def evaluate(self, draw: LossBatch) -> Loss:
+            assert draw.x_t.shape == draw.x0.shape == (2, 6)
+            value = draw.sum((draw.x_t != draw.x0).double())
             return Loss(value, {"changed": value})
 
-    loss = Subsampled(Changed(), sites=0.75, share=2)(reverse(PROCESSES[0]), data(4))
+    loss = Subsampled(Changed(), site_fraction=0.75, samples_per_time=2)(reverse(PROCESSES[0]), data(4))
     assert loss.value.shape == (4,)
 
 
 def test_a_look_without_gradients_does_not_take_them_away() -> None:
     mean, log_scale = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3)
-    posterior = LogisticPosterior(mean, log_scale, 5)
+    posterior = LogisticParameters(mean, log_scale, 5)
     with torch.no_grad():
         assert not posterior.logits.requires_grad
     assert posterior.logits.requires_grad

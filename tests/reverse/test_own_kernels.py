@@ -79,7 +79,7 @@ class Blocks(ForwardProcess):
         return law / law.sum()
 
     def kernel(self, t: object, s: object = 0.0) -> Kernel:
-        c = self._noise_between(s, t)  # pyright: ignore[reportArgumentType]
+        c = self.noise_between(s, t)  # pyright: ignore[reportArgumentType]
         rates = 1.0 + torch.arange(self.num_states, dtype=torch.float64, device=c.device) % 2
         return Switching(rates / 3 * -torch.expm1(-3 * c)[..., None])
 
@@ -121,7 +121,7 @@ class Ring(ForwardProcess):
         return eye.roll(1, 1) + 0.25 * eye.roll(-1, 1) - 1.25 * eye
 
     def kernel(self, t: object, s: object = 0.0) -> Kernel:
-        c = self._noise_between(s, t)[..., None]  # pyright: ignore[reportArgumentType]
+        c = self.noise_between(s, t)[..., None]  # pyright: ignore[reportArgumentType]
         term = torch.zeros(self.num_states, dtype=torch.float64, device=c.device).index_fill_(0, torch.tensor(0), 1.0)
         term = term.expand(*c.shape[:-1], -1)
         total = term
@@ -171,7 +171,7 @@ OBJECTIVES: list[Objective] = [
     PaperElbo(passes=1) + 0.1 * CrossEntropy(),
     PaperElbo(passes=2),
     DiscreteTimeElbo(4),
-    Subsampled(CompleteElbo(), sites=0.5),
+    Subsampled(CompleteElbo(), site_fraction=0.5),
 ]
 
 

@@ -132,7 +132,7 @@ OBJECTIVES: list[Objective] = [
     CrossEntropy(times=LogUniformTimes(1e-4)),
     DiscreteTimeElbo(50),
     DiscreteTimeElbo(6, terms="all") + CrossEntropy(),
-    Subsampled(CompleteElbo(times=LogUniformTimes(1e-4)), sites=0.5, share=2),
+    Subsampled(CompleteElbo(times=LogUniformTimes(1e-4)), site_fraction=0.5, samples_per_time=2),
 ]
 
 

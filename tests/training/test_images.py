@@ -56,7 +56,7 @@ def test_the_papers_settings() -> None:
     )
     assert repr(one_pass()) == "PaperElbo(passes=1) + 0.001 * CrossEntropy()"
     hybrid = "DiscreteTimeElbo(256) + 0.001 * CrossEntropy()"
-    assert repr(discrete_time(256)) == f"Subsampled({hybrid}, sites=0.125, share=8)"
+    assert repr(discrete_time(256)) == f"Subsampled({hybrid}, site_fraction=0.125, samples_per_time=8)"
     assert isinstance(published_sampler(), TauLeaping)
     corrected = published_sampler(10)
     assert isinstance(corrected, WithCorrector)

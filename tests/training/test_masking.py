@@ -8,7 +8,7 @@ import torch
 
 from tauleap import Observed
 from tauleap._draw import PartOfBatch
-from tauleap.objective import CompleteElbo, Draw, Loss
+from tauleap.objective import CompleteElbo, Loss, LossBatch
 from tauleap.testing.laws import LEVEL
 from tauleap.training import RandomMasks, Run
 from tauleap.training.engine import Engine
@@ -92,9 +92,9 @@ class Recorded(CompleteElbo):
 
     def __init__(self) -> None:
         super().__init__()
-        self.draws: list[Draw] = []
+        self.draws: list[LossBatch] = []
 
-    def evaluate(self, draw: Draw) -> Loss:
+    def evaluate(self, draw: LossBatch) -> Loss:
         self.draws.append(draw)
         return super().evaluate(draw)
 
@@ -126,7 +126,7 @@ def test_observed_values_of_prepare_reach_the_network(recipe, tmp_path: Path, ma
             rows = engine.data.rows(engine._order.take(n * made.settings.batch_size + part * size, size))
             assert draw.observed is not None
             assert bool(draw.observed.mask[:, 1].all())
-            assert torch.equal(draw.noised[:, 1], (rows[:, 1] + 1) % 5)
+            assert torch.equal(draw.x_t[:, 1], (rows[:, 1] + 1) % 5)
             assert torch.equal(draw.x0[:, [0, 2]], rows[:, [0, 2]])
             assert not bool(draw.scored[:, 1].any())
             beside += draw.observed.mask[:, [0, 2]].sum()

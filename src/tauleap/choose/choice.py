@@ -81,7 +81,7 @@ def choose(
     is_picture = automatic_network(data, data.num_states + 1, ordinal=ordinal) == "unet"
     noise, why_noise = choose_process(process, data, ordinal=ordinal, is_picture=is_picture)
     plan = choose_network(network, data, noise, ordinal=ordinal, minutes=minutes, width=width, depth=depth)
-    unit = pieces * loss.share
+    unit = pieces * loss.samples_per_time
     if batch_size is None:
         size = min(plan.batch_size, len(data))
         size = max(unit, size // unit * unit)
@@ -90,7 +90,7 @@ def choose(
         if size % unit:
             raise ValueError(
                 f"batch_size must be a multiple of {unit}, devices times pieces on each"
-                f"{' times samples that share a time' if loss.share > 1 else ''}, got {size}"
+                f"{' times samples that share a time' if loss.samples_per_time > 1 else ''}, got {size}"
             )
     rate = plan.lr if lr is None else _check.positive("lr", lr)
     kind = _PRECISION if precision is None else precision

@@ -70,9 +70,8 @@ class Guided(Denoiser):
         told, untold = both.log_probs.chunk(2)
         louder = told + (self.scale - 1) * (told - untold).clamp(max=math.log(self.most))
         # What cannot be stays out: the difference of two infinities says nothing.
-        out = Posterior(louder.masked_fill(told == -torch.inf, -torch.inf))
-        out.over_data_states = both.over_data_states
-        return out
+        logits = louder.masked_fill(told == -torch.inf, -torch.inf)
+        return Posterior(logits, over_data_states=both.over_data_states)
 
 
 def _twice(observed: Observed) -> Observed:

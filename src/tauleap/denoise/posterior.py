@@ -1,7 +1,8 @@
-"""p(x0 | x_t): a law over clean states at each site, as an object, so that nobody wonders what a tensor means."""
+"""p(x0 | x_t): a distribution over clean states at each site, as an object, so that its meaning is never in doubt."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -12,10 +13,76 @@ from tauleap._shapes import PerSite, PerState, SiteMask, States
 from tauleap.denoise.log_prob import log_prob
 
 
-class Posterior:
-    """Independent laws over the clean state of each site, from logits (batch, *shape, S), normalised when asked.
+class Parametrisation(ABC):
+    """What a network predicts for each site, from which the logits follow: the logits themselves, or fewer numbers."""
 
-    A logit of -inf is a state that cannot be. Half-precision logits are taken as float32.
+    @property
+    @abstractmethod
+    def logits(self) -> PerState:
+        """Unnormalised log-probabilities, computed when they are first needed."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> torch.Size:
+        """(batch, *shape, S), that of the logits."""
+
+    @property
+    @abstractmethod
+    def undefined(self) -> SiteMask:
+        """Which sites have no distribution."""
+
+    @abstractmethod
+    def log_prob(self, x0: States) -> PerSite:
+        """Return log p(x0 | x_t) of one state per site."""
+
+    @abstractmethod
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
+        """Return the parameters of some of the sites; ``change`` takes (batch, *shape, n) for any n."""
+
+    @abstractmethod
+    def uniform_at(self, sites: SiteMask) -> Parametrisation:
+        """Return the same parameters, with equal probabilities at the given sites."""
+
+
+class Logits(Parametrisation):
+    """One logit per site and state."""
+
+    def __init__(self, logits: PerState) -> None:
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
+        # Contiguous, because networks of images often return a permuted view, which every use would copy again.
+        self._logits = (logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits).contiguous()
+
+    @property
+    def logits(self) -> PerState:
+        return self._logits
+
+    @property
+    def shape(self) -> torch.Size:
+        return self._logits.shape
+
+    @property
+    def undefined(self) -> SiteMask:
+        return ~self._logits.amax(-1).isfinite()
+
+    def log_prob(self, x0: States) -> PerSite:
+        return log_prob(self._logits, x0)
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
+        return Logits(change(self._logits))
+
+    def uniform_at(self, sites: SiteMask) -> Logits:
+        return Logits(self._logits.masked_fill(sites[..., None], 0.0))
+
+
+class Posterior:
+    """Independent distributions over the clean state of each site, normalised when they are needed.
+
+    Args:
+        logits: unnormalised log-probabilities, or a :class:`Parametrisation` that computes them. A logit of -inf is a
+            state of probability 0. Half-precision logits are converted to float32.
+        over_data_states: whether states that data cannot have are already excluded.
 
     >>> posterior = Posterior(torch.tensor([[[0.0, float("-inf"), 0.0]]]))
     >>> posterior.probs
@@ -24,24 +91,24 @@ class Posterior:
     tensor([[0]])
     """
 
-    def __init__(self, logits: PerState) -> None:
-        if not isinstance(logits, Tensor) or not logits.is_floating_point():
-            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
-        # Contiguous, because networks of pictures often return a permuted view, which every use would copy again.
-        self.logits = (logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits).contiguous()
-        self.over_data_states = False
-        """Whether states that data cannot have are known to be out; the reverse process then need not look again."""
+    def __init__(self, logits: PerState | Parametrisation, *, over_data_states: bool = False) -> None:
+        self.parametrisation = logits if isinstance(logits, Parametrisation) else Logits(logits)
+        self.over_data_states = over_data_states
+
+    @property
+    def logits(self) -> PerState:
+        """Unnormalised log-probabilities."""
+        return self.parametrisation.logits
 
     @property
     def shape(self) -> torch.Size:
         """(batch, *shape, S), that of the logits."""
-        return self.logits.shape
+        return self.parametrisation.shape
 
     @property
     def undefined(self) -> SiteMask:
         """Which sites have no distribution: a logit is NaN or +inf, or all of them are -inf."""
-        return ~self.logits.amax(-1).isfinite()
+        return self.parametrisation.undefined
 
     @property
     def probs(self) -> PerState:
@@ -54,8 +121,12 @@ class Posterior:
         return self.logits.log_softmax(-1)
 
     def log_prob(self, x0: States) -> PerSite:
-        """log p(x0 | x_t) of one state a site."""
-        return log_prob(self.logits, x0)
+        """Return log p(x0 | x_t) of one state per site.
+
+        Args:
+            x0: the states.
+        """
+        return self.parametrisation.log_prob(x0)
 
     @property
     def mode(self) -> States:
@@ -63,20 +134,28 @@ class Posterior:
         return self.logits.argmax(-1)
 
     def sample(self, *, generator: torch.Generator | None = None) -> States:
-        """A draw of every site on its own."""
+        """Return a draw of every site on its own.
+
+        Args:
+            generator: the source of randomness. Default: that of PyTorch.
+        """
         return _draw.categorical(self.probs, generator)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Posterior:
-        """The laws of some of the sites, or of all in another order: ``change`` takes (batch, *shape, n), any n."""
-        out = Posterior(change(self.logits))
-        out.over_data_states = self.over_data_states
-        return out
+        """Return the distributions of some of the sites, or of all in another order.
+
+        Args:
+            change: takes and returns tensors (batch, *shape, n), for any n.
+        """
+        return Posterior(self.parametrisation.rearranged(change), over_data_states=self.over_data_states)
 
     def uniform_at(self, sites: SiteMask) -> Posterior:
-        """The same laws, but for the given sites, where all states are equally likely."""
-        out = Posterior(self.logits.masked_fill(sites[..., None], 0.0))
-        out.over_data_states = self.over_data_states
-        return out
+        """Return the same distributions, with equal probabilities at the given sites.
+
+        Args:
+            sites: a bool mask.
+        """
+        return Posterior(self.parametrisation.uniform_at(sites), over_data_states=self.over_data_states)
 
     def given_reachable(self, reachable: Tensor | None) -> Posterior:
         """Return the distributions given that the noisy state was reached.
@@ -88,7 +167,11 @@ class Posterior:
         return self if reachable is None else self.restricted(reachable | ~reachable.any(-1, keepdim=True))
 
     def restricted(self, allowed: Tensor, *, over_data_states: bool = False) -> Posterior:
-        """The same law given that the state is one of ``allowed``, a bool tensor that broadcasts to the logits."""
-        out = Posterior(self.logits.masked_fill(~allowed, float("-inf")))
-        out.over_data_states = over_data_states or self.over_data_states
-        return out
+        """Return the distributions given that the state is one of ``allowed``.
+
+        Args:
+            allowed: a bool tensor that broadcasts to the logits.
+            over_data_states: whether this excludes all states that data cannot have.
+        """
+        logits = self.logits.masked_fill(~allowed, float("-inf"))
+        return Posterior(logits, over_data_states=over_data_states or self.over_data_states)

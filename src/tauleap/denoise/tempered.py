@@ -35,7 +35,5 @@ class Tempered(Denoiser):
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
-        told = self.denoiser(x_t, t, observed=observed, condition=condition)
-        out = Posterior(told.logits / self.temperature)
-        out.over_data_states = told.over_data_states
-        return out
+        posterior = self.denoiser(x_t, t, observed=observed, condition=condition)
+        return Posterior(posterior.logits / self.temperature, over_data_states=posterior.over_data_states)

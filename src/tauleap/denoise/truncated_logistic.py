@@ -17,7 +17,7 @@ from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.ask import Asker
 from tauleap.denoise.denoiser import Denoiser
-from tauleap.denoise.posterior import Posterior
+from tauleap.denoise.posterior import Parametrisation, Posterior
 from tauleap.observed import Observed
 
 _SMALLEST_LOG_SCALE = -20.0  # far below the width of a cell: a narrower law has the same probabilities
@@ -49,21 +49,20 @@ class TruncatedLogistic(Denoiser):
             )
         offset, log_scale = (out.float() if out.dtype in (torch.float16, torch.bfloat16) else out).unbind(-1)
         scaled = x_t.to(offset.dtype) * (2 / (self.num_states - 1)) - 1
-        return LogisticPosterior(torch.tanh(scaled + offset), log_scale - 2, self.num_states)
+        return Posterior(LogisticParameters(torch.tanh(scaled + offset), log_scale - 2, self.num_states))
 
 
-class LogisticPosterior(Posterior):
-    """Two numbers a site until the logits are asked for, so that sites that nobody looks at have none."""
+class LogisticParameters(Parametrisation):
+    """Mean and log scale of each site; the logits are computed when they are needed, and only for the sites in use."""
 
     def __init__(self, mean: PerSite, log_scale: PerSite, num_states: int) -> None:
         self.mean, self.log_scale, self.num_states = mean.contiguous(), log_scale.contiguous(), num_states
-        self.over_data_states = False
         self._logits: PerState | None = None
 
     @property
-    def logits(self) -> PerState:  # pyright: ignore[reportIncompatibleVariableOverride]
-        wanted = torch.is_grad_enabled() and (self.mean.requires_grad or self.log_scale.requires_grad)
-        if self._logits is None or (wanted and not self._logits.requires_grad):
+    def logits(self) -> PerState:
+        with_grad = torch.is_grad_enabled() and (self.mean.requires_grad or self.log_scale.requires_grad)
+        if self._logits is None or (with_grad and not self._logits.requires_grad):
             self._logits = truncated_logistic_logits(self.mean, self.log_scale, self.num_states)
         return self._logits
 
@@ -77,22 +76,18 @@ class LogisticPosterior(Posterior):
         return ~self.mean.isfinite() | self.log_scale.isnan()
 
     def log_prob(self, x0: States) -> PerSite:
-        """log p(x0 | x_t) of one state a site in closed form, O(1) in the number of states."""
+        """Return log p(x0 | x_t) of one state per site in closed form, O(1) in the number of states."""
         if x0.shape != self.mean.shape:
             raise ValueError(f"x0 must have the shape of the sites, {tuple(self.mean.shape)}, got {tuple(x0.shape)}")
         return truncated_logistic_log_prob(self.mean, self.log_scale, x0, self.num_states)
 
-    def uniform_at(self, sites: SiteMask) -> LogisticPosterior:
+    def uniform_at(self, sites: SiteMask) -> LogisticParameters:
         widest = self.log_scale.masked_fill(sites, _LARGEST_LOG_SCALE)
-        out = LogisticPosterior(self.mean.masked_fill(sites, 0.0), widest, self.num_states)
-        out.over_data_states = self.over_data_states
-        return out
+        return LogisticParameters(self.mean.masked_fill(sites, 0.0), widest, self.num_states)
 
-    def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticPosterior:
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticParameters:
         mean, log_scale = change(torch.stack((self.mean, self.log_scale), -1)).unbind(-1)
-        out = LogisticPosterior(mean, log_scale, self.num_states)
-        out.over_data_states = self.over_data_states
-        return out
+        return LogisticParameters(mean, log_scale, self.num_states)
 
 
 def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int) -> PerState:

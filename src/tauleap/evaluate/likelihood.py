@@ -14,8 +14,8 @@ from tauleap.denoise.on_device import lacks_float64, moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.objective import CompleteElbo, Draw, Times, UniformTimes
-from tauleap.objective.draw import check_kinds, check_missing, has_rows
+from tauleap.objective import CompleteElbo, NoisedBatch, Times, UniformTimes
+from tauleap.objective.noised_batch import check_kinds, check_missing, has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
@@ -132,7 +132,7 @@ def bits_per_dim(
     with evaluating(reverse), reporting(progress, len(rows), "bits/dim") as advance:
         for row in rows:
             pick = (row // samples).to(data.device)
-            draw = Draw(
+            draw = NoisedBatch(
                 reverse,
                 data[pick],
                 times,

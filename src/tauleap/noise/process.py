@@ -76,7 +76,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
         """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
-        c = self._noise_between(s, t)
+        c = self.noise_between(s, t)
         if c.ndim:
             return self._cache.kernels(c, (s, t), lambda: DenseKernel(self.exponential(c)))
         return self._cache.kernel(float(c), lambda: DenseKernel(self._moved(self.exponential(c[None])[0])))
@@ -197,7 +197,7 @@ class ForwardProcess(nn.Module, ABC):
         beta = _device.moved_to(self.schedule.rate(_check.time(t, x.shape[0])), x.device, dtype)
         return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))
 
-    def _noise_between(self, s: Time, t: Time) -> Tensor:
+    def noise_between(self, s: Time, t: Time) -> Tensor:
         """c(t) - c(s) in float64: () where the times are, or (B,) on the device of the tables."""
         later = _check.time(t)
         if not isinstance(s, Tensor) and s == 0:

@@ -130,7 +130,7 @@ class RankOneProcess(ForwardProcess):
         """pi in float64, (S,) or (*shape, S)."""
 
     def kernel(self, t: Time, s: Time = 0.0) -> RankOneKernel:
-        return self.kernel_after(self._noise_between(s, t))
+        return self.kernel_after(self.noise_between(s, t))
 
     @final
     def kernel_after(self, c: Tensor) -> RankOneKernel:

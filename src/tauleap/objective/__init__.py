@@ -16,7 +16,7 @@ PaperElbo(passes=1) + 0.001 * CrossEntropy()
 from tauleap.objective.complete import CompleteElbo
 from tauleap.objective.cross_entropy import CrossEntropy
 from tauleap.objective.discrete_time import DiscreteTimeElbo
-from tauleap.objective.draw import Draw
+from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.paper import PaperElbo
 from tauleap.objective.prior import prior_divergence
@@ -35,12 +35,14 @@ __all__ = [
     "CompleteElbo",
     "CrossEntropy",
     "DiscreteTimeElbo",
-    "Draw",
     "GridTimes",
     "LogUniformTimes",
     "Loss",
+    "LossBatch",
+    "NoisedBatch",
     "Objective",
     "PaperElbo",
+    "Pass",
     "Subsampled",
     "TiltedTimes",
     "Times",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.noised_batch import LossBatch, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
 from tauleap.objective.prior import prior_divergence
 from tauleap.objective.times import Times, UniformTimes
@@ -35,15 +35,15 @@ class CompleteElbo(Objective):
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return frozenset({"noised", "earliest"}) if self.reconstruction else frozenset({"noised"})
+        return frozenset({"x_t", "x_eps"}) if self.reconstruction else frozenset({"x_t"})
 
-    def evaluate(self, draw: Draw) -> Loss:
-        divergence = draw.at("noised").divergence(draw.x0)
-        path = draw.mean_over_time(draw.sum(divergence), 1 - draw.times.eps)
-        prior = draw.sum(prior_divergence(draw.reverse.process, draw.x0)).to(path.dtype)
+    def evaluate(self, batch: LossBatch) -> Loss:
+        divergence = batch.at("x_t").divergence(batch.x0)
+        path = batch.mean_over_time(batch.sum(divergence), 1 - batch.times.eps)
+        prior = batch.sum(prior_divergence(batch.reverse.process, batch.x0)).to(path.dtype)
         terms = {"prior": prior, "path": path}
         if self.reconstruction:
-            terms["reconstruction"] = -draw.sum(draw.at("earliest").log_prob(draw.x0))
+            terms["reconstruction"] = -batch.sum(batch.at("x_eps").log_prob(batch.x0))
         value = prior + path
         return Loss(value + terms["reconstruction"] if self.reconstruction else value, terms)
 

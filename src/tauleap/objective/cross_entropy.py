@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.noised_batch import LossBatch, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
 from tauleap.objective.times import Times, UniformTimes
 
@@ -29,12 +29,12 @@ class CrossEntropy(Objective):
         self.reduction = reduction
         self.times = check_times(times)
 
-    def evaluate(self, draw: Draw) -> Loss:
-        which: Pass = "noised" if "noised" in draw.passes else "jumped"
-        value = -draw.sum(draw.at(which).log_prob(draw.x0))
+    def evaluate(self, batch: LossBatch) -> Loss:
+        which: Pass = "x_t" if "x_t" in batch.passes else "x_tilde"
+        value = -batch.sum(batch.at(which).log_prob(batch.x0))
         if self.reduction == "mean":
-            value = value / draw.count.to(value.device).clamp(min=1)
-        value = draw.mean_over_time(value)
+            value = value / batch.count.to(value.device).clamp(min=1)
+        value = batch.mean_over_time(value)
         return Loss(value, {"cross_entropy": value})
 
     def __repr__(self) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from tauleap import _check, _device
-from tauleap.objective.draw import Draw
+from tauleap.objective.noised_batch import LossBatch
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.prior import prior_divergence
 from tauleap.objective.times import GridTimes
@@ -36,30 +36,30 @@ class DiscreteTimeElbo(Objective):
         self.terms = terms
         self.times = GridTimes(self.steps)
 
-    def evaluate(self, draw: Draw) -> Loss:
+    def evaluate(self, batch: LossBatch) -> Loss:
         if self.terms == "all":
-            if draw.given:
+            if batch.given:
                 raise ValueError(
                     f'terms="all" looks at all of the {self.steps} times, so that t cannot be given: leave t out, or '
                     f"write DiscreteTimeElbo({self.steps}) for the term of one time"
                 )
-            losses = [self._term(draw.again(k / self.steps)) for k in range(1, self.steps + 1)]
+            losses = [self._term(batch.at_time(k / self.steps)) for k in range(1, self.steps + 1)]
             steps, reconstruction = (torch.stack(parts).sum(0) for parts in zip(*losses, strict=True))
         else:
-            steps, reconstruction = (self.steps * draw.mean_over_time(part) for part in self._term(draw))
-        prior = draw.sum(prior_divergence(draw.reverse.process, draw.x0)).to(steps.dtype)
+            steps, reconstruction = (self.steps * batch.mean_over_time(part) for part in self._term(batch))
+        prior = batch.sum(prior_divergence(batch.reverse.process, batch.x0)).to(steps.dtype)
         terms = {"prior": prior, "steps": steps, "reconstruction": reconstruction}
         return Loss(prior + steps + reconstruction, terms)
 
-    def _term(self, draw: Draw) -> tuple[torch.Tensor, torch.Tensor]:
+    def _term(self, batch: LossBatch) -> tuple[torch.Tensor, torch.Tensor]:
         """The term of the draw's k: as one of the steps, or as the reconstruction where k is 1."""
-        number = (draw.t * self.steps).round()
+        number = (batch.t * self.steps).round()
         t, s = number / self.steps, (number - 1) / self.steps
-        on_grid = ((draw.t - t).abs() * self.steps < 1e-3) & (number >= 1)
-        if _device.is_host(draw.t.device) and not bool(on_grid.all()):
-            raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {draw.t.tolist()}")
-        value = draw.sum(draw.at("noised").step_divergence(draw.x0, s))
-        first = draw.per_sample(number == 1).to(value.device)
+        on_grid = ((batch.t - t).abs() * self.steps < 1e-3) & (number >= 1)
+        if _device.is_host(batch.t.device) and not bool(on_grid.all()):
+            raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {batch.t.tolist()}")
+        value = batch.sum(batch.at("x_t").step_divergence(batch.x0, s))
+        first = batch.per_sample(number == 1).to(value.device)
         return torch.where(first, 0.0, value), torch.where(first, value, 0.0)
 
     def __repr__(self) -> str:

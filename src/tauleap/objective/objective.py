@@ -18,7 +18,7 @@ from torch import Tensor
 from tauleap import _device
 from tauleap._shapes import States, Time
 from tauleap.denoise.on_device import lacks_float64, moved
-from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass
 from tauleap.objective.times import GridTimes, Times, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -68,15 +68,15 @@ class Objective(ABC):
     never evaluated at the times of a grid, over which the mean is another number.
     """
 
-    needs: frozenset[Pass] = frozenset({"noised"})
+    needs: frozenset[Pass] = frozenset({"x_t"})
     times: Times | None = None
     integrates: bool = False
-    share: int = 1
-    """How many samples of a batch have one time together."""
+    samples_per_time: int = 1
+    """How many samples of a batch share one time."""
 
     @abstractmethod
-    def evaluate(self, draw: Draw) -> Loss:
-        """The loss on one draw of data and noise."""
+    def evaluate(self, batch: LossBatch) -> Loss:
+        """Return the loss of a batch with its noise and predictions."""
 
     @final
     def __call__(
@@ -112,19 +112,19 @@ class Objective(ABC):
         if lacks_float64(device):
             reverse, x0, t = reverse.on_cpu(), moved(x0, _device.CPU), moved(t, _device.CPU)
             observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
-        draw = Draw(
+        batch = NoisedBatch(
             reverse,
             x0,
             self.times or UniformTimes(),
-            self.needs or frozenset({"noised"}),
+            self.needs or frozenset({"x_t"}),
             t=t,
             observed=observed,
             missing=missing,
             condition=condition,
-            share=self.share,
+            samples_per_time=self.samples_per_time,
             generator=generator,
         )
-        return self.evaluate(draw).to(device)
+        return self.evaluate(batch).to(device)
 
     @final
     def __add__(self, other: Objective) -> Objective:
@@ -153,7 +153,7 @@ class Sum(Objective):
 
     def __init__(self, parts: list[tuple[float, Objective]]) -> None:
         self.parts = parts
-        _common_share([part.share for _, part in parts])
+        _common_samples_per_time([part.samples_per_time for _, part in parts])
         self.times = _common_times([part.times for _, part in parts])
         self.integrates = any(part.integrates for _, part in parts)
         for _, part in parts:
@@ -161,15 +161,15 @@ class Sum(Objective):
                 check_times(self.times, integral=part)
 
     @property
-    def share(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return _common_share([part.share for _, part in self.parts])
+    def samples_per_time(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return _common_samples_per_time([part.samples_per_time for _, part in self.parts])
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return frozenset().union(*(part.needs for _, part in self.parts))
 
-    def evaluate(self, draw: Draw) -> Loss:
-        return reduce(operator.add, (part.evaluate(draw).scaled(weight) for weight, part in self.parts))
+    def evaluate(self, batch: LossBatch) -> Loss:
+        return reduce(operator.add, (part.evaluate(batch).scaled(weight) for weight, part in self.parts))
 
     def __repr__(self) -> str:
         return " + ".join(repr(part) if weight == 1 else f"{weight:g} * {part!r}" for weight, part in self.parts)
@@ -189,12 +189,12 @@ def _common_times(times: list[Times | None]) -> Times | None:
     return asked[0] if asked else None
 
 
-def _common_share(shares: list[int]) -> int:
-    asked = {share for share in shares if share > 1}
+def _common_samples_per_time(numbers: list[int]) -> int:
+    asked = {number for number in numbers if number > 1}
     if len(asked) > 1:
         raise ValueError(
             f"objectives that are added share their times, but these ask for "
-            f"{' and '.join(f'share={share}' for share in sorted(asked))}: give all of them the same share="
+            f"{' and '.join(f'samples_per_time={number}' for number in sorted(asked))}: give all the same number"
         )
     return asked.pop() if asked else 1
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap.noise.kernel import along_batch
-from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.noised_batch import LossBatch, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
 from tauleap.objective.times import Times, UniformTimes
 
@@ -42,31 +42,31 @@ class PaperElbo(Objective):
 
     @property
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return frozenset({"jumped"}) if self.passes == 1 else frozenset({"noised", "jumped"})
+        return frozenset({"x_tilde"}) if self.passes == 1 else frozenset({"x_t", "x_tilde"})
 
-    def evaluate(self, draw: Draw) -> Loss:
-        at, weight = draw.at("jumped"), self._signal_weight(draw)
-        found = at.expected_rates.compare(draw.x0, at.posterior, weight=weight, total=self.passes == 1)
-        signal = -weight.to(found.signal.dtype) * draw.sum(found.signal)
+    def evaluate(self, batch: LossBatch) -> Loss:
+        at, weight = batch.at("x_tilde"), self._signal_weight(batch)
+        found = at.expected_rates.compare(batch.x0, at.posterior, weight=weight, total=self.passes == 1)
+        signal = -weight.to(found.signal.dtype) * batch.sum(found.signal)
         if self.passes == 1:
-            outflow, value = draw.sum(found.total), draw.sum(found.cost)
+            outflow, value = batch.sum(found.total), batch.sum(found.cost)
         else:
-            outflow = draw.sum(draw.at("noised").exit_rate)
-            value = outflow + draw.sum(found.cost)
-        value, outflow, signal = (draw.mean_over_time(part) for part in (value, outflow, signal))
+            outflow = batch.sum(batch.at("x_t").exit_rate)
+            value = outflow + batch.sum(found.cost)
+        value, outflow, signal = (batch.mean_over_time(part) for part in (value, outflow, signal))
         return Loss(value, {"outflow": outflow, "signal": signal})
 
-    def _signal_weight(self, draw: Draw) -> Float[Tensor, " batch"]:
+    def _signal_weight(self, batch: LossBatch) -> Float[Tensor, " batch"]:
         """1 / N, and 0 where nothing can jump; in float64."""
-        process, x = draw.reverse.process, draw.jumped
+        process, x = batch.reverse.process, batch.x_tilde
         dtype = _device.widest_dtype(x.device)
-        exits = process.exit_rate(x, draw.t, dtype=dtype).masked_fill(~draw.scored, 0.0)
+        exits = process.exit_rate(x, batch.t, dtype=dtype).masked_fill(~batch.scored, 0.0)
         total = exits.reshape(len(x), -1).sum(-1)
         rates = process.base_exit_rates().to(dtype).to(x.device)[None]
-        leaving = along_batch(process.schedule.rate(draw.t).to(dtype).to(x.device), rates.ndim) * rates
-        shares = draw.at("jumped").expected_rates.given_among(draw.x0, leaving.expand(len(x), *rates.shape[1:]), total)
-        norm = draw.sum(shares)
-        return torch.where(draw.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
+        leaving = along_batch(process.schedule.rate(batch.t).to(dtype).to(x.device), rates.ndim) * rates
+        leaving = leaving.expand(len(x), *rates.shape[1:])
+        norm = batch.sum(batch.at("x_tilde").expected_rates.given_among(batch.x0, leaving, total))
+        return torch.where(batch.can_jump.to(norm.device) & (norm > 0), 1 / norm, 0.0)
 
     def __repr__(self) -> str:
         times = "" if self.times in (None, UniformTimes()) else f", times={self.times!r}"

@@ -12,32 +12,35 @@ from tauleap import _check
 from tauleap._shapes import PerSite, States
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
-from tauleap.objective.draw import Draw, Pass
+from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass, sum_scored
 from tauleap.objective.objective import Loss, Objective, _parts
-from tauleap.reverse import ReverseProcess
-from tauleap.reverse.at import ReverseAt
 
 
 class Subsampled(Objective):
     """An unbiased estimate of ``objective``: the network sees everything, the loss looks at some of the sites.
 
     With many states the loss costs as much as a small network, S^2 a site and S^3 a time where the generator has no
-    structure, and neighbouring sites have much the same to say. So the loss looks at the share ``sites`` of all sites,
-    drawn anew for every batch, and counts each of them 1 / ``sites`` times; and ``share`` samples of a batch have one
-    time together, whose kernels are then made once.
+    structure, and neighbouring sites are similar. So the loss is computed for a random subset of the sites, new for
+    every batch, and weighted by the inverse of their fraction; and several samples of a batch share one time, whose
+    kernel is then computed once.
+
+    Args:
+        objective: the objective, or a sum of objectives.
+        site_fraction: the fraction of the sites, in (0, 1].
+        samples_per_time: how many samples share one time. A batch size that it does not divide reduces it.
 
     >>> from tauleap.objective import CompleteElbo
-    >>> Subsampled(CompleteElbo(), sites=0.25, share=4)
-    Subsampled(CompleteElbo(), sites=0.25, share=4)
+    >>> Subsampled(CompleteElbo(), site_fraction=0.25, samples_per_time=4)
+    Subsampled(CompleteElbo(), site_fraction=0.25, samples_per_time=4)
 
     ``PaperElbo`` is not for this: it looks at x~, which differs from x at one site, and that one must be seen. Neither
-    are processes whose sites have laws of their own. A batch that ``share`` does not divide shares as many as do.
+    are processes whose sites have different priors.
     """
 
-    def __init__(self, objective: Objective, *, sites: float = 1.0, share: int = 1) -> None:
+    def __init__(self, objective: Objective, *, site_fraction: float = 1.0, samples_per_time: int = 1) -> None:
         if not isinstance(objective, Objective):
             raise TypeError(f"objective must be an objective, such as CompleteElbo(), got {type(objective).__name__}")
-        if "jumped" in objective.needs:
+        if "x_tilde" in objective.needs:
             raise ValueError(
                 f"{objective!r} looks at the one site that jumped once more, which a part of the sites need not hold: "
                 "take CompleteElbo()"
@@ -45,10 +48,10 @@ class Subsampled(Objective):
         if any(isinstance(part, Subsampled) for _, part in _parts(objective)):
             raise ValueError(f"{objective!r} looks at a part already: write Subsampled once, around all that is added")
         self.objective = objective
-        self.sites = _check.positive("sites", sites)
-        if self.sites > 1:
-            raise ValueError(f"sites must be a share of the sites in (0, 1], got {sites!r}")
-        self.share = _check.integer("share", share, least=1)
+        self.site_fraction = _check.positive("site_fraction", site_fraction)
+        if self.site_fraction > 1:
+            raise ValueError(f"site_fraction must be a fraction of the sites in (0, 1], got {site_fraction!r}")
+        self.samples_per_time = _check.integer("samples_per_time", samples_per_time, least=1)
         self.times = objective.times
         self.integrates = objective.integrates
 
@@ -56,87 +59,97 @@ class Subsampled(Objective):
     def needs(self) -> frozenset[Pass]:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.objective.needs
 
-    def evaluate(self, draw: Draw) -> Loss:
-        if draw.reverse.process.prior().ndim > 1:
-            raise ValueError("the sites of this process have laws of their own: a part of them cannot stand for all")
-        return self.objective.evaluate(_part(draw, self.sites))
+    def evaluate(self, batch: LossBatch) -> Loss:
+        if not isinstance(batch, NoisedBatch):
+            raise TypeError("Subsampled cannot be inside another objective: write it once, around all that is added")
+        if batch.reverse.process.prior().ndim > 1:
+            raise ValueError("the sites of this process have different priors: some of them cannot represent all")
+        # The same sites for all objectives that are added.
+        if self.site_fraction not in batch.subsets:
+            batch.subsets[self.site_fraction] = SiteSubset(batch, self.site_fraction)
+        return self.objective.evaluate(batch.subsets[self.site_fraction])
 
     def __repr__(self) -> str:
-        return f"Subsampled({self.objective!r}, sites={self.sites:g}, share={self.share})"
+        return (
+            f"Subsampled({self.objective!r}, site_fraction={self.site_fraction:g}, "
+            f"samples_per_time={self.samples_per_time})"
+        )
 
 
-def _part(draw: Draw, sites: float) -> Draw:
-    """The same sites for all objectives that are added."""
-    if sites not in draw.parts:
-        draw.parts[sites] = _Part(draw, sites)
-    return draw.parts[sites]
+class SiteSubset(LossBatch):
+    """Some sites of a batch, with samples that share a time in one row: (batch / n, n * sites).
 
+    The network has been evaluated on all sites; after that every site is on its own, so that its row does not matter.
+    Each row has one time here.
 
-class _Part(Draw):
-    """A draw of which some sites are looked at, samples that share a time in one row: (batch / share, share * sites).
-
-    After the network was asked every site is on its own, so that it does not matter in which row it stands. So each row
-    has a time of its own here, and nothing is shared any more.
+    Args:
+        whole: the batch.
+        fraction: of all sites, in (0, 1].
     """
 
-    def __init__(self, whole: Draw, sites: float) -> None:
-        self._whole, self._sites = whole, sites
-        self.reverse: ReverseProcess = whole.reverse
-        self.times, self.passes, self.given, self.weight = whole.times, whole.passes, whole.given, whole.weight
-        self.observed, self.missing, self.condition = whole.observed, whole.missing, whole.condition
-        self.rows, self.generator, self.share, self.parts = whole.rows, whole.generator, 1, {}
+    def __init__(self, whole: NoisedBatch, fraction: float) -> None:
+        super().__init__()
+        self._whole, self._fraction = whole, fraction
+        self.reverse, self.times, self.passes = whole.reverse, whole.times, whole.passes
+        self.given, self.weight, self.masked = whole.given, whole.weight, whole.masked
         self.t, self.samples = whole.distinct, whole.samples
         every = whole.x0[0].numel()
-        count = max(1, round(sites * every))
-        self._chosen = None if count == every else _some(every, count, whole)
+        count = max(1, round(fraction * every))
+        self._chosen = None if count == every else _random_sites(every, count, whole)
         self._factor = every / count
-        self.x0: States = self._narrowed(whole.x0)
-        self.scored = self._narrowed(whole.scored)
-        self._at: dict[Pass, ReverseAt] = {}
+        self.x0 = self._select(whole.x0)
+        self.scored = self._select(whole.scored)
 
     @property
-    def _kernel(self) -> Kernel:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._whole._kernel
+    def kernel(self) -> Kernel | None:
+        return self._whole.distinct_kernel
 
     @cached_property
-    def noised(self) -> States:
-        return self._narrowed(self._whole.noised)
+    def x_t(self) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._select(self._whole.x_t)
 
     @cached_property
-    def earliest(self) -> States:
-        return self._narrowed(self._whole.earliest)
+    def x_eps(self) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self._select(self._whole.x_eps)
 
     @property
-    def jumped(self) -> States:  # pyright: ignore[reportIncompatibleVariableOverride]
-        raise ValueError("the site that jumped once more need not be in a part of the sites: look at noised")
+    def x_tilde(self) -> States:
+        raise ValueError("the site of the additional jump need not be in a subset of the sites: use x_t")
+
+    @property
+    def exit_rates(self) -> PerSite:
+        return self._select(self._whole.exit_rates)
+
+    @property
+    def can_jump(self) -> Tensor:
+        return self._whole.can_jump
 
     @property
     def count(self) -> Tensor:
         return self._whole.count
 
-    @cached_property
-    def _posteriors(self) -> dict[Pass, Posterior]:
-        return {which: self._whole.posterior(which).rearranged(self._narrowed) for which in self.passes}
+    def posterior(self, which: Pass) -> Posterior:
+        return self._whole.posterior(which).rearranged(self._select)
 
     def sum(self, values: PerSite) -> Float[Tensor, " samples"]:
-        return self._factor * super().sum(values)
+        return self._factor * sum_scored(values, self)
 
     def per_sample(self, values: Tensor) -> Tensor:
-        return values.repeat_interleave(self._whole.share)
+        return values.repeat_interleave(self._whole.samples_per_time)
 
-    def again(self, t: float) -> Draw:
-        return _Part(self._whole.again(t), self._sites)
+    def at_time(self, t: float) -> SiteSubset:
+        return SiteSubset(self._whole.at_time(t), self._fraction)
 
-    def _narrowed(self, values: Tensor) -> Tensor:
-        """(batch, *shape, *more) -> (batch / share, share * sites, *more), whatever ``more`` is."""
+    def _select(self, values: Tensor) -> Tensor:
+        """Return (batch, *shape, *more) as (batch / n, n * sites, *more)."""
         batch, more = len(values), values.shape[self._whole.x0.ndim :]
         some = values.reshape(batch, -1, *more)
         if self._chosen is not None:
             some = some.index_select(1, self._chosen)
-        return some.reshape(batch // self._whole.share, -1, *more)
+        return some.reshape(len(self.t), -1, *more) if self.t.ndim else some
 
 
-def _some(every: int, count: int, draw: Draw) -> Tensor:
-    """The numbers of ``count`` sites out of ``every``, in order, each set of them as likely as another."""
-    device = draw.generator.device if draw.generator is not None else draw.x0.device
-    return torch.randperm(every, generator=draw.generator, device=device)[:count].sort().values.to(draw.x0.device)
+def _random_sites(every: int, count: int, batch: NoisedBatch) -> Tensor:
+    """Return ``count`` out of ``every`` sites in order, each set of them equally likely."""
+    device = batch.generator.device if batch.generator is not None else batch.x0.device
+    return torch.randperm(every, generator=batch.generator, device=device)[:count].sort().values.to(batch.x0.device)

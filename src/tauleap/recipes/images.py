@@ -96,7 +96,7 @@ def discrete_time(steps: int, *, sites: float = 0.125, share: int = 8) -> Object
 
 def _sparingly(objective: Objective, sites: float = 0.125, share: int = 8) -> Objective:
     """With 256 states and a small network the loss would otherwise cost more than the network."""
-    return Subsampled(objective, sites=sites, share=share)
+    return Subsampled(objective, site_fraction=sites, samples_per_time=share)
 
 
 def published_denoiser() -> Denoiser:

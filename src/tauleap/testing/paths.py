@@ -11,7 +11,7 @@ from tauleap._shapes import States, Time
 from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
 from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import ForwardProcess
-from tauleap.objective import DiscreteTimeElbo, Draw, Objective, UniformTimes
+from tauleap.objective import DiscreteTimeElbo, NoisedBatch, Objective, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.laws import site_generators
@@ -64,7 +64,7 @@ class Path(NamedTuple):
     weight: Tensor
     x0: States
     x: States
-    jumped: States
+    x_tilde: States
 
 
 def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor | None = None) -> Path:
@@ -88,9 +88,9 @@ def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor |
             if leaving.sum() == 0:
                 found.append((weight, x0, x, x))
             for d, v in leaving.nonzero().tolist():
-                jumped = x.clone()
-                jumped[d] = v
-                found.append((weight * leaving[d, v] / leaving.sum(), x0, x, jumped))
+                x_tilde = x.clone()
+                x_tilde[d] = v
+                found.append((weight * leaving[d, v] / leaving.sum(), x0, x, x_tilde))
     return Path(*(torch.stack(column) for column in zip(*found, strict=True)))
 
 
@@ -122,15 +122,15 @@ def at_paths(
 
     ``weight`` is what the law of times gave with t; 1 if absent.
     """
-    draw = Draw(
+    draw = NoisedBatch(
         reverse,
         path.x0,
         objective.times or UniformTimes(),
-        objective.needs or frozenset({"noised"}),
+        objective.needs or frozenset({"x_t"}),
         t=t,
         observed=observed,
     )
-    draw.__dict__.update(noised=path.x, jumped=path.jumped, earliest=path.x)
+    vars(draw).update(x_t=path.x, x_tilde=path.x_tilde, x_eps=path.x)
     if weight is not None:
         draw.weight = weight
     return objective.evaluate(draw).value
@@ -151,7 +151,7 @@ def expected_discrete(reverse: ReverseProcess, law: Tensor, steps: int) -> float
 
 def descend(objective: Objective, reverse: ReverseProcess, law: Tensor, t: float) -> None:
     """Fits a ``TableDenoiser`` to the mean of the objective at time t, by enumeration: no chance is left."""
-    if "jumped" in objective.needs:
+    if "x_tilde" in objective.needs:
         path = every_path(reverse.process, law, t)
     else:
         path, _ = every_noise(reverse.process, law, torch.tensor([t]))

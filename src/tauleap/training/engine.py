@@ -52,10 +52,10 @@ class Engine:
                 f"pieces on each, got {settings.batch_size}"
             )
         self._size = settings.batch_size // pieces
-        if self._size % recipe.objective.share:
+        if self._size % recipe.objective.samples_per_time:
             raise ValueError(
-                f"{recipe.objective!r} has {recipe.objective.share} samples share a time, which must divide the "
-                f"{self._size} samples of a piece, so that any number of pieces gives the same gradient"
+                f"{recipe.objective!r} has {recipe.objective.samples_per_time} samples share a time, which must divide "
+                f"the {self._size} samples of a piece, so that any number of pieces gives the same gradient"
             )
         self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
         where = _device.generator_device(fabric.device)
