@@ -6,7 +6,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap._full_disk import explaining_full_disk
+from tauleap._files.full_disk import explaining_full_disk
 from tauleap.cli.demo_folder import claim_demo_folder
 from tauleap.cli.runs import seeded
 from tauleap.cli.signals import importing

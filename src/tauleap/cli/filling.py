@@ -86,7 +86,7 @@ def fill_to(
             batch_size=len(rows),
             states=True,
         )
-    with _files.staged(out) as unfinished:
+    with _files.staged_dir(out) as unfinished:
         files = []
         for variant, rows in enumerate(x):
             stem = "completed" if variants == 1 else f"completed-{variant + 1}"

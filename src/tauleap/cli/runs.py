@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typing_extensions import Doc
 
 from tauleap import _shipped
-from tauleap._printable import printable
+from tauleap._files.printable import printable
 from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tauleap import _owned
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._full_disk import explaining_full_disk
+from tauleap._files import owned
+from tauleap._files.full_disk import explaining_full_disk
 from tauleap.cli.runs import DeviceName, ImageFormat, RunFolder, at_least, check_run, seeded, tell, warm
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.shards import Shard
@@ -83,7 +83,7 @@ class Sample:
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
         check_run(self.run_folder)
-        _owned.check_no_file(out, "the samples")
+        owned.check_no_file(out, "the samples")
 
         with importing():
             from tauleap.cli.drawing import Request, draw_to, plan_of, recorded_batch_size

@@ -132,12 +132,12 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
     }
     model.save(out / "model")
     plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
-    with _files.replacing(out / "reverse.gif") as file:
+    with _files.atomic_write(out / "reverse.gif") as file:
         file.write(film)
-    with _files.replacing(out / "samples.npz") as file:
+    with _files.atomic_write(out / "samples.npz") as file:
         exact_x, leapt_x = (drawn[name].to(torch.uint8).numpy() for name in ("exact simulation", "tau-leaping"))
         np.savez_compressed(file, exact_simulation=exact_x, tau_leaping=leapt_x)
-    with _files.replacing(out / "metrics.json") as file:
+    with _files.atomic_write(out / "metrics.json") as file:
         file.write(json.dumps(metrics, indent=2, allow_nan=False).encode() + b"\n")
     console.print(_table(entries, metrics))
     files = {what: out / name for name, what in FILES.items()}

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tauleap import _read
+from tauleap._files import safe_read
+from tauleap._files.full_disk import explaining_full_disk
 from tauleap._formats import check_supported
-from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.runs import at_least, seeded, tell
 from tauleap.cli.signals import importing
 
@@ -263,7 +263,7 @@ def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, i
 
     for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
-            recorded = _read.document(checkpoint / "recipe.json", inside=checkpoint)
+            recorded = safe_read.read_json(checkpoint / "recipe.json", inside=checkpoint)
             decay = recorded["recipe"]["settings"]["decay"]
         except (OSError, ValueError, TypeError, KeyError):
             continue  # damaged: training looks at it more closely

@@ -17,8 +17,8 @@ from rich.console import Console
 from torch import nn
 
 from tauleap import _check, _files
-from tauleap._full_disk import explaining_full_disk
-from tauleap._printable import printable
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.printable import printable
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
@@ -198,7 +198,7 @@ def fit(
             )
             model.about = beside | model.about | {"seconds": time.monotonic() - began}
             if out is not None:
-                _files.point(folder / "latest", best.name)
+                _files.replace_symlink(folder / "latest", best.name)
                 write_report(folder, best, model.about)
             return model
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tauleap import _read
-from tauleap._manifest import MANIFEST
+from tauleap._files import safe_read
+from tauleap._files.manifest import MANIFEST
 
 LATEST = "latest"
 REPORT = "report.json"
@@ -53,7 +53,7 @@ def latest_checkpoint(run: Path) -> Path | None:
 def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
     """The checkpoint that the report names, if the report was written after the newest checkpoint."""
     try:
-        report = _read.document(run / REPORT, inside=run)
+        report = safe_read.read_json(run / REPORT, inside=run)
         named, last = report["checkpoint"], report["about"]["steps_trained"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -63,6 +63,6 @@ def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
 
 def _manifest(folder: Path) -> bytes | None:
     try:
-        return _read.content(folder / MANIFEST, inside=folder, most=_read.JSON_BYTES)
+        return safe_read.read_bytes(folder / MANIFEST, inside=folder, most=safe_read.JSON_BYTES)
     except (OSError, ValueError):
         return None

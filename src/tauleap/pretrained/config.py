@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from tauleap import _read
+from tauleap._files import safe_read
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
 from tauleap.noise import (
@@ -65,7 +65,7 @@ _PLAIN = ("builtins", "types", "functools", "torch")
 """Modules whose classes are no classes with stored arguments: functions, sets, dtypes and the like."""
 
 
-class UnknownClassError(_read.FileError):
+class UnknownClassError(safe_read.FileError):
     """A configuration that names classes which the program has not given.
 
     Args:

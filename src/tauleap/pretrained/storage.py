@@ -14,9 +14,10 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tauleap import _device, _files, _owned, _read
-from tauleap._full_disk import explaining_full_disk
-from tauleap._manifest import MANIFEST, Manifest
+from tauleap import _device, _files
+from tauleap._files import owned, safe_read
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.manifest import MANIFEST, Manifest
 from tauleap._version import __version__
 from tauleap.data.form import form_from
 from tauleap.data.memory import Kind
@@ -97,17 +98,17 @@ def rewrite_config(folder: str | os.PathLike[str]) -> None:
     """
     load(folder, device=_device.CPU)
     path = Path(folder) / CONFIG
-    config = _read.document(path, inside=Path(folder))
-    with _files.replacing(path) as file:
+    config = safe_read.read_json(path, inside=Path(folder))
+    with _files.atomic_write(path) as file:
         file.write(_config_bytes(config))
 
 
 def _config_bytes(config: Mapping[str, Any]) -> bytes:
     content = json.dumps(with_checksum(config), indent=2, allow_nan=False).encode() + b"\n"
-    if len(content) > _read.JSON_BYTES:
+    if len(content) > safe_read.JSON_BYTES:
         raise ValueError(
-            f"{CONFIG} would have {len(content):,} bytes, at most {_read.JSON_BYTES:,} can be loaded again: leave out "
-            "columns or categories"
+            f"{CONFIG} would have {len(content):,} bytes, at most {safe_read.JSON_BYTES:,} can be loaded again: leave "
+            "out columns or categories"
         )
     return content
 
@@ -122,7 +123,7 @@ def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False)
             raise ValueError(f"compact files are of weights in float32, these are {', '.join(others)}: leave it out")
         config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
     if folder.exists():
-        _owned.check_no_file(folder, "the model")
+        owned.check_no_file(folder, "the model")
     files = as_files(config, weights)
     with explaining_full_disk(folder):
         _write(folder, files)
@@ -138,11 +139,11 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             raise ValueError(f"{folder} is a checkpoint of a run, which is not written again: write a new folder")
         # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
         for name, content in files.items():
-            with _files.replacing(folder / name) as file:
+            with _files.atomic_write(folder / name) as file:
                 file.write(content)
         return
-    _owned.remove_abandoned(folder)
-    with _files.staged(folder) as unfinished:
+    owned.remove_abandoned(folder)
+    with _files.staged_dir(folder) as unfinished:
         for name, content in files.items():
             (unfinished / name).write_bytes(content)
 
@@ -177,7 +178,7 @@ def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device
             f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
             f"{', '.join(builtin_models())}"
         )
-    with _read.explaining(folder / CONFIG, _read.MODEL_REMEDY):
+    with safe_read.explaining(folder / CONFIG, safe_read.MODEL_REMEDY):
         model = _load(folder, run, asked, own)
     return model.to(device)
 
@@ -205,7 +206,7 @@ def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[s
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         problem = f"does not fit {CONFIG}: {error}"
-        raise _read.UnreadableError(folder / WEIGHTS, problem, _read.MODEL_REMEDY) from error
+        raise safe_read.UnreadableError(folder / WEIGHTS, problem, safe_read.MODEL_REMEDY) from error
     model.reverse.eval()
     return model
 
@@ -223,7 +224,7 @@ def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
     """Keeps what is known of a checkpoint's model beside it: the checkpoint itself is never touched again."""
     report = with_checksum({"checkpoint": checkpoint.name, "about": about}, _REPORT_CHECKSUM)
     content = json.dumps(report, indent=2, allow_nan=False)
-    with _files.replacing(run / REPORT) as file:
+    with _files.atomic_write(run / REPORT) as file:
         file.write(content.encode() + b"\n")
 
 
@@ -231,7 +232,7 @@ def _report_of(run: Path, checkpoint: Path) -> dict[str, Any]:
     """What :func:`write_report` kept, if it is about this checkpoint and not damaged."""
     beside = run if (run / REPORT).is_file() else run.parent
     try:
-        kept = _read.document(beside / REPORT, inside=beside)
+        kept = safe_read.read_json(beside / REPORT, inside=beside)
     except (OSError, ValueError):
         return {}
     fits = isinstance(kept, dict) and kept.get("checkpoint") == checkpoint.resolve().name
@@ -260,7 +261,7 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
 def _is_model(path: Path) -> bool:
     """Whether a file is the configuration of one of our models: other libraries have a file of this name, too."""
     try:
-        config = _read.document(path, inside=path.parent)
+        config = safe_read.read_json(path, inside=path.parent)
     except (OSError, ValueError):
         return False
     return isinstance(config, dict) and {"format", "weights_sha256", "process", "denoiser"} <= config.keys()
@@ -271,24 +272,24 @@ def _read_config(folder: Path, run: Path) -> dict[str, Any]:
     if (folder / MANIFEST).exists():
         # A checkpoint: its configuration and its weights must be those that were written.
         manifest = Manifest(folder, run)
-        config = _read.parse(manifest.read(CONFIG), str(path))
+        config = safe_read.parse_json(manifest.read(CONFIG), str(path))
         listed = manifest.files.get(WEIGHTS, {}).get("sha256")
     else:
-        config, listed = _read.document(path, inside=run), None
+        config, listed = safe_read.read_json(path, inside=run), None
     if not isinstance(config, dict) or "format" not in config:
         raise ValueError("it is not the configuration of a tauleap model, which has a format")
     if config["format"] != FORMAT:
-        raise _read.OtherFormatError(path, config["format"], FORMAT)
+        raise safe_read.OtherFormatError(path, config["format"], FORMAT)
     missing, unknown = _REQUIRED - config.keys(), config.keys() - _FIELDS
     if missing:
         raise ValueError(f"it has no {', '.join(sorted(missing))}")
     if unknown:
         raise ValueError(f"it has a field {min(unknown)!r}, which is not known")
     if not _has_right_checksum(config):
-        raise _read.UnreadableError(path, "is damaged: its checksum differs", _read.MODEL_REMEDY)
+        raise safe_read.UnreadableError(path, "is damaged: its checksum differs", safe_read.MODEL_REMEDY)
     if listed not in (None, config["weights_sha256"]):
         problem = f"has another checksum in {MANIFEST} than in {CONFIG}"
-        raise _read.UnreadableError(folder / WEIGHTS, problem, _read.MODEL_REMEDY)
+        raise safe_read.UnreadableError(folder / WEIGHTS, problem, safe_read.MODEL_REMEDY)
     return config
 
 

@@ -17,8 +17,9 @@ from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from tauleap import _device, _read
+from tauleap import _device
 from tauleap._draw import PartOfBatch
+from tauleap._files import safe_read
 from tauleap.data import Dataset
 from tauleap.evaluate._mode import evaluating
 from tauleap.observed import Observed
@@ -175,7 +176,7 @@ class Engine:
         """Takes the state of a checkpoint, and gives what is the caller's in it."""
         kept = state.from_bytes(checkpoint.read(STATE), checkpoint.folder / STATE)
         published = load_bytes(checkpoint.read(WEIGHTS), checkpoint.folder / WEIGHTS)
-        with _read.explaining(checkpoint.folder, state.REMEDY):
+        with safe_read.explaining(checkpoint.folder, state.REMEDY):
             self._take(kept, published)
         return kept
 

@@ -1,7 +1,7 @@
-"""Folders that are ours, and what may be removed there: names that we write, and nothing else.
+"""Recognise folders that we own, and remove only files there that we wrote.
 
-A folder is ours when it carries a marker, a file that is created before anything else is written there. Every other
-folder that is not empty belongs to the user, and is refused.
+A folder is ours when it holds a marker, a file that is created before all others. Every other folder that is not empty
+belongs to the user and is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from re import Pattern
 from typing import IO
 
-from tauleap import _files
+from tauleap._files import atomic
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.tmp")
 
@@ -79,7 +79,7 @@ def mark_folder(folder: Path, marker: str, content: str) -> None:
         if file.read(1) != "\n":
             file.truncate(0)
             file.write(content)
-    _files.flush_folder(folder)
+    atomic.flush_folder(folder)
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def remove_folder(folder: Path, names: Container[str]) -> bool:
     """
     if folder.is_symlink() or any(path.name not in names for path in folder.iterdir()):
         return False
-    going = next(path for path in _files.temporary_names(folder) if not os.path.lexists(path))
+    going = next(path for path in atomic.temporary_names(folder) if not os.path.lexists(path))
     folder.rename(going)
     shutil.rmtree(going)
     return True
@@ -170,7 +170,8 @@ def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the temporary folders that killed processes have left of ``path``, which they wrote by ``_files.staged``.
+    """Remove the temporary folders that killed processes have left of ``path``, which they wrote by
+    :func:`tauleap._files.staged_dir`.
 
     The folder around ``path`` is not ours, so the name is not enough: a temporary folder must carry our marker, which
     a process that is alive has locked, or be empty.
@@ -179,11 +180,11 @@ def remove_abandoned(path: Path) -> None:
     for found in list(unfinished(path.parent, re.compile(re.escape(path.name)))):
         if found.is_symlink() or not found.is_dir():
             continue
-        marker = found / _files.UNFINISHED
+        marker = found / atomic.UNFINISHED
         if not marker.is_file():
             with suppress(OSError):  # it holds something: not ours
                 found.rmdir()
             continue
         with marker.open("a") as file, suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _files.remove_staged(found)
+            atomic.remove_staged(found)
