@@ -35,7 +35,8 @@ from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
 from tauleap.pretrained import Model
-from tauleap.pretrained.storage import with_checksum, write_report
+from tauleap.pretrained.checkpoints import write_report
+from tauleap.storage.save import with_checksum
 
 TABLE, PARTS = "table.csv", "parts"
 _OPTIONS = ["--seed", "0", "--device", "cpu"]

@@ -29,7 +29,8 @@ from tauleap.data.text import TextForm
 from tauleap.evaluate import pictures
 from tauleap.fitting.measure import _best
 from tauleap.pretrained import Model, builtin_models
-from tauleap.pretrained.storage import rewrite_config, with_checksum
+from tauleap.pretrained.loading import rewrite_config
+from tauleap.storage.save import with_checksum
 from tauleap.training.state import from_bytes
 
 

@@ -220,7 +220,7 @@ def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.Monkey
             raise PermissionError(13, "Permission denied", str(path))
         return content_of(path, **limits)
 
-    monkeypatch.setattr(_read, "content", refused)
+    monkeypatch.setattr(safe_read, "read_bytes", refused)
     report = open_data(tmp_path).report
     assert "1 melodies of 256 steps from 1 of 17 files" in report[0]
     (damaged,) = [line for line in report if "damaged MIDI" in line]

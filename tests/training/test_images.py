@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import tauleap as tl
+from tauleap import _device
+from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
@@ -36,7 +38,6 @@ from tauleap.recipes.images import (
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
 from tauleap.training.augment import ForgetLabels, flip_left_right
-from tauleap.training.seeds import seed_global, seed_of
 
 
 def weights(build) -> int:
@@ -182,7 +183,7 @@ def test_networks_by_time_train_together(tmp_path: Path) -> None:
         settings=replace(small_settings(300), batch_size=8, steps=2, lr=0.1, warmup=0, ema=0.0),
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
-    seed_global(seed_of(recipe.settings.seed, "weights"), torch.device("cpu"))
+    _device.seed_defaults(_device.CPU, derive_seed(recipe.settings.seed, "weights"))
     before = recipe.model().denoiser.network  # as it was before the first step
     after = tl.load(done.checkpoint).denoiser.network
     for one, other in zip(before.networks, after.networks, strict=True):

@@ -10,7 +10,8 @@ from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._formats import check_supported
-from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap._seeds import check_seed
+from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, tell, warm
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.signals import importing
 
@@ -50,7 +51,7 @@ class Complete:
         at_least("--steps", self.steps, 1)
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         warm(self.temperature)
         check_option(self.sampler, self.sampler_option)
         if len(self.file) > 1:

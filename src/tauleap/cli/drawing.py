@@ -28,14 +28,15 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap._files import owned, safe_read
+from tauleap._seeds import derive_seed
 from tauleap.cli.labels import dealt
-from tauleap.cli.runs import MOST_CELLS, part_seed
+from tauleap.cli.runs import MOST_CELLS
 from tauleap.cli.samplers import SamplerName, make_sampler, names_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
 from tauleap.data.array_file import parse_array, save_array, smallest
 from tauleap.data.form import RowFiles
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
 from tauleap.training.lock import locked
 
@@ -194,7 +195,7 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         steps=request.steps,
         sampler=sampler,
         temperature=request.temperature,
-        seed=part_seed(request.seed, first),
+        seed=derive_seed(request.seed, "rows", first),
         batch_size=rows,
         condition=None if request.labels is None else dealt(request.labels, first, rows),
         guidance=request.guidance,

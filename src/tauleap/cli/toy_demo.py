@@ -29,7 +29,8 @@ from tauleap.cli.workers import Workers
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
 from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
-from tauleap.pretrained import Model, load
+from tauleap.model import Model
+from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, Sampler, TauLeaping, Uniformization, sample, uniform_grid
 from tauleap.training import Run, train

@@ -27,10 +27,11 @@ from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
 from tauleap.fitting.own import check_own
 from tauleap.fitting.split import split_rows
+from tauleap.model import Model
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
-from tauleap.pretrained import Model, load
-from tauleap.pretrained.storage import write_report
+from tauleap.pretrained import load
+from tauleap.pretrained.checkpoints import write_report
 from tauleap.training import RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder

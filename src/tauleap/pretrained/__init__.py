@@ -4,10 +4,10 @@ Nothing in a downloaded model is run: the configuration names classes that taule
 numbers for arguments.
 """
 
+from tauleap.model import Model
 from tauleap.pretrained.builtin import builtin_models
-from tauleap.pretrained.config import UnknownClassError
 from tauleap.pretrained.hub import load_from_hub, push_to_hub
-from tauleap.pretrained.model import Model
-from tauleap.pretrained.storage import load
+from tauleap.pretrained.loading import load
+from tauleap.storage.config import UnknownClassError
 
 __all__ = ["Model", "UnknownClassError", "builtin_models", "load", "load_from_hub", "push_to_hub"]

@@ -21,6 +21,7 @@ from tauleap import data as sources
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
+from tauleap.model import Model
 from tauleap.network import ByTime, UNet
 from tauleap.noise import Absorbing, Exponential, ForwardProcess, Gaussian, LogLinear
 from tauleap.objective import (
@@ -33,7 +34,6 @@ from tauleap.objective import (
     Subsampled,
     TiltedTimes,
 )
-from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 from tauleap.training.augment import ForgetLabels, flip_left_right

@@ -19,11 +19,11 @@ from tauleap.data.music import STEPS, MusicForm
 from tauleap.data.songs import in_all_keys, split_by_song
 from tauleap.data.tunes import open_tunes
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import MusicTransformer, Network, SequenceTransformer
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, LogLinear, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
 from tauleap.observed import Observed
-from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 

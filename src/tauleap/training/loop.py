@@ -21,6 +21,7 @@ from tauleap import _device
 from tauleap._files import safe_read
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.printable import printable
+from tauleap._seeds import derive_seed
 from tauleap._version import __version__
 from tauleap.training.checkpoint import Checkpoint, Checkpoints
 from tauleap.training.engine import Engine
@@ -31,7 +32,6 @@ from tauleap.training.progress import Display, Pace, Stopwatch
 from tauleap.training.ranks import from_first, gathered, largest, mean, on_first
 from tauleap.training.recipe import Recipe, differences, resolved
 from tauleap.training.run import Run
-from tauleap.training.seeds import seed_global, seed_of
 from tauleap.training.state import REMEDY
 from tauleap.training.stop import Stop
 from tauleap.training.watch import draw_samples, held_out_bits
@@ -85,7 +85,7 @@ class _Loop:
         # Looking at a loss makes an accelerator wait, and agreeing about a stop makes ranks wait for each other.
         self.listen_every = 1 if _device.is_host(fabric.device) else _LISTEN_EVERY
 
-        seed_global(seed_of(self.settings.seed, "weights"), fabric.device)
+        _device.seed_defaults(fabric.device, derive_seed(self.settings.seed, "weights"))
         model = recipe.model()
         data, self.held_out = recipe.data()
         self.resolved = resolved(recipe, model, data, self.held_out)

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tauleap._permutation import Permutation
-from tauleap.training.seeds import seed_of
+from tauleap._seeds import derive_seed
 
 _LISTED = 2**24
 """Rows up to which a permutation is kept in memory, in 128 MiB at most."""
@@ -40,7 +40,7 @@ class Order:
 
     def _of(self, epoch: int, offset: int, count: int) -> Tensor:
         """Return the next ``count`` entries of an epoch, or as many as it has left."""
-        seed = seed_of(self.seed, "order", epoch)
+        seed = derive_seed(self.seed, "order", epoch)
         if self.rows > _LISTED:
             return Permutation(self.rows, seed).take(torch.arange(offset, min(offset + count, self.rows)))
         if epoch != self._epoch:

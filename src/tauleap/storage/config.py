@@ -36,8 +36,8 @@ from tauleap.noise import (
     Schedule,
     Uniform,
 )
-from tauleap.pretrained.constructor import UnknownArgumentError, constructor_arguments, remedy
-from tauleap.pretrained.layers import LAYERS, SEQUENTIAL, layer_name
+from tauleap.storage.constructor import UnknownArgumentError, constructor_arguments, remedy
+from tauleap.storage.layers import LAYERS, SEQUENTIAL, layer_name
 
 # For each class, the arguments of its constructor and the attributes that hold them.
 _ATTRIBUTES: dict[type, dict[str, str]] = {
@@ -86,7 +86,7 @@ def own_classes(classes: Iterable[type]) -> dict[str, type]:
     """Return a user's own classes by their names.
 
     >>> own_classes([type("Table", (nn.Module,), {})])
-    {'Table': <class 'tauleap.pretrained.config.Table'>}
+    {'Table': <class 'tauleap.storage.config.Table'>}
 
     Args:
         classes: The classes, such as a process and a network.

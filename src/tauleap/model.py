@@ -11,21 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap import _batch, _check, _device
+from tauleap import _check, _device
+from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
+from tauleap._seeds import check_seed
 from tauleap.data import Dataset
 from tauleap.data.form import Form
 from tauleap.data.frame import is_frame
 from tauleap.data.memory import Kind, read, restore
+from tauleap.data.observed_cells import known_cells
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
-from tauleap.pretrained.known import known_cells
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
+from tauleap.storage.save import save
 
 
 class Model:
@@ -222,13 +225,24 @@ class Model:
             self.reverse,
             rows,
             samples=samples,
-            batch_size=self._rows_at_once() if batch_size is None else batch_size,
+            batch_size=self.default_batch_size() if batch_size is None else batch_size,
             observed=known,
             missing=None if data.missing is None else data.missing.to(self.device),
             condition=None if condition is None else condition.to(self.device),
             generator=self._generator(seed),
             progress=progress,
         )
+
+    def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
+        """Return how many rows are processed together by default.
+
+        Args:
+            evaluations: network evaluations per row that are batched together, such as 2 for guidance. Default: 1.
+            memory: bytes that a batch may take. Default: 1 GiB on a CPU (an eighth of the memory where that is less),
+                a quarter of the memory of an accelerator.
+        """
+        entries = math.prod(self.shape or (1,)) * self.num_states
+        return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
 
     def encode(self, x: Any) -> Dataset:
         """``x``, of what the model was fitted on, as rows of states."""
@@ -259,8 +273,6 @@ class Model:
         A folder that holds a model already gets this one in its place; one that holds something else is refused. With
         ``compact`` the weights take half of the bytes: they are rounded to 16 bits, and are float32 again when read.
         """
-        from tauleap.pretrained.storage import save
-
         return save(self, folder, compact=compact)
 
     def _run(
@@ -299,7 +311,7 @@ class Model:
                 final=plan.final,
                 observed=observed,
                 condition=condition,
-                batch_size=max(1, self._rows_at_once() // (1 if guidance == 1 else 2))
+                batch_size=self.default_batch_size(evaluations=1 if guidance == 1 else 2)
                 if batch_size is None
                 else batch_size,
                 generator=self._generator(seed),
@@ -307,15 +319,12 @@ class Model:
             )
         return drawn.x0.cpu()
 
-    def _rows_at_once(self) -> int:
-        return _batch.batch_rows(self.device, math.prod(self.shape or (1,)) * self.num_states)
-
     def _generator(self, seed: int | None) -> torch.Generator:
         generator = torch.Generator()
         if seed is None:
             generator.seed()
         else:
-            generator.manual_seed(_check.integer("seed", seed, least=0))
+            generator.manual_seed(check_seed(seed))
         return generator
 
     def __repr__(self) -> str:
