@@ -25,10 +25,10 @@ from torch import Tensor
 
 from tauleap import _device, _files, recipes
 from tauleap.cli.runs import tell
+from tauleap.cli.toy_figure import Curve, Way, draw_figure
 from tauleap.cli.workers import Workers
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
-from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
 from tauleap.model import Model
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
