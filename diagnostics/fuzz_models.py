@@ -34,7 +34,7 @@ from tauleap.data.memory import Kind
 from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.pretrained.checkpoints import write_report
 from tauleap.storage.save import with_checksum
 

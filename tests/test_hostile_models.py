@@ -28,7 +28,8 @@ from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
 from tauleap.evaluate import pictures
 from tauleap.fitting.measure import _best
-from tauleap.pretrained import Model, builtin_models
+from tauleap.model import Model
+from tauleap.pretrained import builtin_models
 from tauleap.pretrained.loading import rewrite_config
 from tauleap.storage.save import with_checksum
 from tauleap.training.state import from_bytes

@@ -31,8 +31,7 @@ DIRECT = {
     "testing": ["evaluate", "data"],
     "recipes": ["training"],
     "choose": ["training"],
-    "baseline": ["choose"],
-    "fitting": ["baseline"],
+    "fitting": ["choose"],
     "cli": ["recipes", "fitting"],
 }
 

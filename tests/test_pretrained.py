@@ -13,7 +13,8 @@ from torch import nn
 
 import tauleap as tl
 from tauleap import denoise, network, noise, pretrained
-from tauleap.pretrained import Model, UnknownClassError, load, load_from_hub, push_to_hub
+from tauleap.model import Model
+from tauleap.pretrained import UnknownClassError, load, load_from_hub, push_to_hub
 from tauleap.storage.config import IN_DENOISER, build, describe
 from tauleap.storage.save import with_checksum
 

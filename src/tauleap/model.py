@@ -1,4 +1,4 @@
-"""A forward process and a denoiser: everything that a generative model is."""
+"""A generative model: a forward process and a denoiser, with sampling, completion and bits/dim."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from tauleap.storage.save import save
 
 
 class Model:
-    """What training makes, and what sampling, completion and evaluation take.
+    """A generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
 
     Args:
-        process: x0 -> x_t.
-        denoiser: x_t -> p(x0 | x_t).
-        shape: of one datum, where it is known; kept with the model, so that samples have it.
-        form: what the states mean, where they come from a file, a frame or texts.
-        kind: what samples are given as: states as a tensor, a frame, or texts. It is what the model was fitted on.
-        about: what is known of the model, as JSON can hold it; ``tauleap.fit`` puts its report here.
+        process: the forward process, x0 -> x_t.
+        denoiser: the denoiser, x_t -> p(x0 given x_t).
+        shape: shape of one row. Default: unknown; :meth:`sample` needs it.
+        form: the meaning of the states in a file, a frame or texts. Default: states are plain numbers.
+        kind: the type of the data that the model was fitted on, which samples have too. Default: a tensor.
+        about: a report about the model, as JSON can hold it; ``tauleap.fit`` writes one. Default: empty.
 
     >>> from tauleap import denoise, network, noise
     >>> process = noise.Uniform(8, noise.Constant(1.0))
@@ -69,27 +69,27 @@ class Model:
 
     @property
     def process(self) -> ForwardProcess:
-        """x0 -> x_t."""
+        """The forward process, x0 -> x_t."""
         return self.reverse.process
 
     @property
     def denoiser(self) -> Denoiser:
-        """x_t -> p(x0 | x_t)."""
+        """The denoiser, x_t -> p(x0 given x_t)."""
         return self.reverse.denoiser
 
     @property
     def num_states(self) -> int:
-        """S, of the process: with the mask of an absorbing one."""
+        """Number of states S of the process, including the mask of an absorbing process."""
         return self.process.num_states
 
     @property
     def num_labels(self) -> int | None:
-        """How many class labels its network was built with, ``num_classes``; None where it has none."""
+        """Number of class labels, ``num_classes`` of the network; None for an unconditional network."""
         return num_labels(getattr(self.denoiser, "network", None))
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device of the weights."""
         return next((p.device for p in self.reverse.parameters()), _device.CPU)
 
     def sample(
@@ -107,22 +107,24 @@ class Model:
         progress: bool = False,
         states: bool = False,
     ) -> Any:
-        """``n`` samples: int64 states (n, *shape), or a frame or a list of texts if the model was fitted on that.
+        """Return ``n`` samples of the type that the model was fitted on.
 
         Args:
-            n: how many.
-            steps: the largest number of steps of the reverse chain; more is better and slower. Default: 100.
-            sampler: how a step is made. Default: see :meth:`sampling_plan`.
+            n: number of samples.
+            steps: the largest number of steps of the reverse chain; more steps are more accurate. Default: 100.
+            sampler: the sampler. Default: see :meth:`sampling_plan`.
             grid: the times of the steps. Default: see :meth:`sampling_plan`.
-            temperature: the logits are divided by it (see :class:`tauleap.denoise.Tempered`).
-            seed: the same seed gives the same samples on the same machine; None draws one.
-            batch_size: how many are made at a time. It is part of what a seed means. Default: as many as fit into 1 GB
-                on a CPU, 1024 at most, or into a quarter of an accelerator's memory.
-            condition: passed to the network, one entry a sample.
-            guidance: how loud the labels in ``condition`` are: above 1 samples are more clearly of their label (see
-                :class:`tauleap.denoise.Guided`).
-            progress: shows a bar.
-            states: give int64 states whatever the model was fitted on.
+            temperature: divides the logits (see :class:`tauleap.denoise.Tempered`). Default: 1.
+            seed: with the same seed and batch size, a machine returns the same samples. Default: a random seed.
+            batch_size: samples per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per sample. Default: none.
+            guidance: guidance scale; above 1 it strengthens class conditioning (see :class:`tauleap.denoise.Guided`).
+                Default: 1.
+            progress: show a progress bar. Default: false.
+            states: return int64 states (n, *shape), whatever the model was fitted on. Default: false.
+
+        Returns:
+            int64 states (n, *shape), a frame, or a list of texts.
         """
         n = _check.integer("n", n, least=0)
         if self.shape is None:
@@ -146,9 +148,9 @@ class Model:
 
         Args:
             steps: the largest number of steps. Default: 100.
-            sampler: a sampler in the place of the selected one.
-            grid: times in the place of the selected ones.
-            sites: how many sites of a row are drawn. Default: all of them.
+            sampler: a sampler instead of the selected one.
+            grid: times instead of the selected ones.
+            sites: number of sites per row that are drawn. Default: all of them.
         """
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
         return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
@@ -170,17 +172,25 @@ class Model:
         progress: bool = False,
         states: bool = False,
     ) -> Any:
-        """``x`` with what is not known drawn from the model given what is: prefixes, holes, empty cells.
+        """Return ``x`` with its unknown values drawn from the model, conditional on the known ones.
 
         Args:
-            x: rows (n, *shape) of what the model was fitted on. Missing cells (NaN, None, masked, ``missing`` of a
-                Dataset) are filled in.
-            observed: bool, like x or like one row: true where the value of x is known; or names of columns. With it the
-                other cells are filled in; a cell that is missing is never known.
-            variants: how many completions of each row, independent given what is known. The answer has a first axis of
-                this length if it is not 1; a list for frames and texts.
-
-        The other arguments are those of :meth:`sample`.
+            x: rows (n, *shape) of the type that the model was fitted on. Missing values (NaN, None, masked, ``missing``
+                of a Dataset) are always drawn.
+            observed: bool, like x or like one row, true where the value of x is known; or names of columns. The other
+                values are drawn. Default: every value that is not missing is known.
+            steps: see :meth:`sample`; so are the following arguments. Default: 100.
+            sampler: the sampler.
+            grid: the times of the steps.
+            temperature: divides the logits. Default: 1.
+            variants: independent completions per row. Unless it is 1, the result has a first axis of this length; for
+                frames and texts it is a list. Default: 1.
+            seed: seed of the draws. Default: a random seed.
+            batch_size: rows per batch.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            guidance: guidance scale. Default: 1.
+            progress: show a progress bar. Default: false.
+            states: return int64 states, whatever the model was fitted on. Default: false.
         """
         variants = _check.integer("variants", variants, least=1)
         data = self.encode(x)
@@ -213,10 +223,17 @@ class Model:
         condition: Tensor | None = None,
         progress: bool = False,
     ) -> Estimate[float]:
-        """An upper bound on -log2 p(x) for each dimension of the rows ``x``, with its standard error.
+        """Return an upper bound on -log2 p(x) per dimension, with its standard error.
 
-        Missing cells are not counted. With ``observed`` it is that of the other cells given the observed ones. See
-        :func:`tauleap.evaluate.bits_per_dim` for ``samples``.
+        Args:
+            x: rows (n, *shape) of the type that the model was fitted on. Missing values are not counted.
+            observed: bool, like x or like one row, or names of columns: the bound is that of the other values, given
+                these. Default: none.
+            samples: random times per row (see :func:`tauleap.evaluate.bits_per_dim`). Default: 16.
+            seed: seed of times and noise. Default: a random seed.
+            batch_size: draws per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            progress: show a progress bar. Default: false.
         """
         data = self.encode(x)
         rows = data.rows(torch.arange(len(data))).to(self.device)
@@ -245,7 +262,14 @@ class Model:
         return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
 
     def encode(self, x: Any) -> Dataset:
-        """``x``, of what the model was fitted on, as rows of states."""
+        """Return data as a dataset of states.
+
+        Args:
+            x: rows of the type that the model was fitted on.
+
+        Raises:
+            ValueError: the rows have another shape than those of the model.
+        """
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
         data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1)
         if self.shape is not None and data.shape != self.shape:
@@ -268,10 +292,14 @@ class Model:
         return self
 
     def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
-        """Writes ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`; returns the folder.
+        """Write ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`, and return the folder.
 
-        A folder that holds a model already gets this one in its place; one that holds something else is refused. With
-        ``compact`` the weights take half of the bytes: they are rounded to 16 bits, and are float32 again when read.
+        Args:
+            folder: a new or empty folder, or one that holds a model, which is replaced.
+            compact: round the weights to 16 bits, which halves the file; they are loaded as float32. Default: false.
+
+        Raises:
+            ValueError: the folder holds other files.
         """
         return save(self, folder, compact=compact)
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from tauleap._files import safe_read
-from tauleap.baseline import independent_rows, varying_sites
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
+from tauleap.fitting.baseline import independent_rows, varying_sites
 from tauleap.model import Model
 from tauleap.pretrained import load
 from tauleap.training import Result

@@ -25,8 +25,8 @@ from tauleap.data.form import Form, Opened
 from tauleap.data.memory import Kind, take
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
-from tauleap.fitting.own import check_own
 from tauleap.fitting.split import split_rows
+from tauleap.fitting.user_modules import check_own
 from tauleap.model import Model
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
