@@ -14,7 +14,6 @@ from torch.optim.swa_utils import AveragedModel
 
 from tauleap import _device
 from tauleap._draw import PartOfBatch, stratified, uniforms
-from tauleap._seeds import derive_seed
 from tauleap.training.ema import Ema
 from tauleap.training.lock import locked
 from tauleap.training.logs import Logs
@@ -24,14 +23,6 @@ from tauleap.training.progress import Display, Pace, Stopwatch
 from tauleap.training.stop import Stop
 
 CPU = torch.device("cpu")
-
-
-def test_seeds_differ() -> None:
-    words = [(0, "noise", 1), (0, "noise", 2), (1, "noise", 1), (0, "noise1", ""), (0, "order", 1), (0, "noise", 1, 0)]
-    seeds = [derive_seed(*word) for word in words]
-    assert len(set(seeds)) == len(words)
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert derive_seed(0, "noise", 1) == 2376061928063757211, "another seed would change every run that is to go on"
 
 
 def test_the_global_seed_is_that_of_torch() -> None:

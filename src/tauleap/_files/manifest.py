@@ -46,7 +46,14 @@ class Manifest:
         self.files: dict[str, dict[str, Any]] = listed
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes after its size and checksum were compared with those in the manifest."""
+        """Return the bytes of a file after comparing its size and checksum with those in the manifest.
+
+        Args:
+            name: the name of the file in the folder.
+
+        Raises:
+            UnreadableError: the file is not in the manifest, or differs from it.
+        """
         path = self.folder / name
         if name not in self.files:
             raise _damaged(path, f"is not in {MANIFEST}")
@@ -66,7 +73,11 @@ def _damaged(path: Path, problem: str) -> safe_read.UnreadableError:
 
 
 def to_bytes(files: Mapping[str, bytes]) -> bytes:
-    """Return the contents of the manifest of these files."""
+    """Return the content of the manifest of some files.
+
+    Args:
+        files: names and contents.
+    """
     listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     return json.dumps({"format": FORMAT, "files": listed, "sha256": _digest(FORMAT, listed)}, indent=2).encode() + b"\n"
 

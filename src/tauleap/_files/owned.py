@@ -72,7 +72,13 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
 
 
 def mark_folder(folder: Path, marker: str, content: str) -> None:
-    """Create the marker, unless it is there. The name alone counts; half a line, left by a kill, is made whole."""
+    """Create the marker of a folder, or complete one that a killed process left half written.
+
+    Args:
+        folder: an existing folder.
+        marker: name of the marker; the name alone makes the folder ours.
+        content: its content, for people.
+    """
     with open_plain(folder / marker, "a+", errors="replace") as file:
         # Its last characters are enough: somebody may have made it any size.
         file.seek(max(0, os.fstat(file.fileno()).st_size - 1))
@@ -119,6 +125,10 @@ def _check_plain(status: os.stat_result, path: Path) -> None:
 def free_name(path: Path, prefix: str) -> Path:
     """Return ``prefix-NAME``, or ``prefix-2-NAME`` and so on where that exists.
 
+    Args:
+        path: a path that ends in NAME.
+        prefix: such as "damaged".
+
     >>> free_name(Path("/nowhere/train.csv"), "damaged").name
     'damaged-train.csv'
     """
@@ -130,19 +140,29 @@ def free_name(path: Path, prefix: str) -> Path:
 
 
 def set_aside(path: Path, prefix: str) -> Path:
-    """Rename ``path`` to a name that is free, and return it."""
+    """Rename a file or folder to a name that does not exist, and return its new path.
+
+    Args:
+        path: the file or folder.
+        prefix: see :func:`free_name`.
+    """
     aside = free_name(path, prefix)
     path.rename(aside)
     return aside
 
 
 def remove_folder(folder: Path, names: Container[str]) -> bool:
-    """Remove a folder at once, if ``names`` contains everything in it; otherwise, and if it is a link, leave it.
+    """Remove a folder if it holds only files of ours.
 
-    A link is the user's, who has moved the folder to another place.
+    It is renamed first, so that it disappears at once. A link is left alone, because the user has moved the folder to
+    another place.
+
+    Args:
+        folder: the folder.
+        names: the names that may be removed.
 
     Returns:
-        Whether it was removed.
+        Whether the folder was removed.
     """
     if folder.is_symlink() or any(path.name not in names for path in folder.iterdir()):
         return False
@@ -153,7 +173,12 @@ def remove_folder(folder: Path, names: Container[str]) -> bool:
 
 
 def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
-    """Yield the unfinished files and folders whose final names match ``names`` as a whole."""
+    """Yield the unfinished files and folders with certain final names.
+
+    Args:
+        folder: where to look; it need not exist.
+        names: a pattern for complete final names.
+    """
     for path in folder.iterdir() if folder.is_dir() else ():
         match = _TEMPORARY.fullmatch(path.name)
         if match is not None and names.fullmatch(match["name"]):
@@ -161,7 +186,12 @@ def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
-    """Remove what a killed process has left unfinished in ``folder``, which is ours and in which no process writes."""
+    """Remove the unfinished files and folders of killed processes.
+
+    Args:
+        folder: a folder of ours in which no process writes.
+        names: a pattern for complete final names.
+    """
     for path in list(unfinished(folder, names)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -170,11 +200,13 @@ def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the temporary folders that killed processes have left of ``path``, which they wrote by
-    :func:`tauleap._files.staged_dir`.
+    """Remove the temporary folders that killed processes left beside ``path``.
 
-    The folder around ``path`` is not ours, so the name is not enough: a temporary folder must carry our marker, which
-    a process that is alive has locked, or be empty.
+    The folder around ``path`` is not ours, so the name is not enough: a temporary folder must be empty or hold our
+    marker, which a running process has locked.
+
+    Args:
+        path: the final name, which was given to :func:`tauleap._files.staged_dir`.
     """
     path = Path(os.path.realpath(path))
     for found in list(unfinished(path.parent, re.compile(re.escape(path.name)))):

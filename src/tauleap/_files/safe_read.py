@@ -68,7 +68,10 @@ class SystemRefusalError(OSError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether there was not enough memory: torch raises RuntimeError for that on a CPU.
+    """Return whether an error means that there was not enough memory.
+
+    Args:
+        error: any exception; torch raises a RuntimeError on a CPU.
 
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("can't allocate memory"))
     (True, True)
@@ -98,7 +101,17 @@ def read_bytes(path: Path, *, inside: Path | None = None, most: int | None = Non
 
 @contextmanager
 def open_plain(path: Path, *, inside: Path | None = None, most: int | None = None) -> Iterator[IO[bytes]]:
-    """Open a plain file for reading; the arguments are those of :func:`read_bytes`."""
+    """Open a plain file for reading.
+
+    Args:
+        path: The file. Links are followed.
+        inside: The folder that must hold the file after links are followed. Default: any.
+        most: The largest size in bytes. Default: any.
+
+    Raises:
+        OSError: The file does not exist or cannot be opened.
+        UnreadableError: It is not a plain file, not inside the folder, or too large.
+    """
     real = os.path.realpath(path, strict=True)
     if inside is not None and not any(Path(real).is_relative_to(root) for root in _roots(inside)):
         problem = f"is a link to {real}, outside {inside}"
@@ -140,7 +153,11 @@ def read_json(path: Path, *, inside: Path | None = None) -> Any:
 
 
 def parse_json(text: bytes, where: str) -> Any:
-    """Return what JSON holds, which messages call ``where``.
+    """Return the content of a JSON text, read strictly.
+
+    Args:
+        text: The bytes of the file.
+        where: The name of the file in messages.
 
     Raises:
         UnreadableError: It is no JSON, is nested more than 50 deep, repeats a name in an object, or holds a number that

@@ -136,7 +136,11 @@ class Dataset:
         return (starts[:, None] + torch.arange(number // blocks)).flatten()
 
     def split(self, last: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """All but ``last`` rows, and ``last`` rows that were chosen at random: to train with, and to test with.
+        """Return all but ``last`` rows for training, and ``last`` random rows for testing.
+
+        Args:
+            last: number of rows for testing.
+            seed: seed of the choice. Default: 0.
 
         >>> train, test = Dataset(torch.arange(10)[:, None], num_states=10).split(3)
         >>> len(train), len(test)

@@ -1,4 +1,4 @@
-"""From data to a model in one call."""
+"""Fit a model to data in one call: choose, train and measure."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fit(
     progress: bool = True,
     started: float | None = None,
 ) -> Model:
-    """A model of ``data``: noise, network and sizes are chosen to suit it, trained, and measured on rows held out.
+    """Choose a model for data, train it and measure it on held-out rows.
 
     >>> import tauleap as tl
     >>> rows = torch.randint(3, (200, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)  # four alike

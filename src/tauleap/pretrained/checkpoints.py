@@ -45,6 +45,9 @@ def latest_checkpoint(run: Path) -> Path | None:
 
     That is the target of the link ``latest``. A copy may have made it a folder, or lost it: then it is the checkpoint
     of which ``latest`` is a copy, or the one that ``report.json`` chose at the end of training, or the newest.
+
+    Args:
+        run: the folder of a run, which need not exist.
     """
     link, folders = run / LATEST, checkpoint_folders(run)
     by_name = {path.name: path for _, path in folders}

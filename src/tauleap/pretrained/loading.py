@@ -30,9 +30,10 @@ _FIELDS = _REQUIRED | {"format", "tauleap", CHECKSUM, "form", "kind", "about", "
 
 
 def rewrite_config(folder: str | os.PathLike[str]) -> None:
-    """Write the configuration of a model folder again, with its checksum, after the model was loaded once.
+    """Add the checksum to a configuration that was saved before there were any, after loading the model once.
 
-    For models that were saved before configurations had a checksum.
+    Args:
+        folder: the folder of the model.
     """
     load(folder, device=_device.CPU)
     path = Path(folder) / CONFIG

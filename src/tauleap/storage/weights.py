@@ -67,7 +67,13 @@ def read_header(path: Path, *, inside: Path) -> dict[str, Declared]:
 
 
 def read_weights(path: Path, *, inside: Path, sha256: object) -> dict[str, Tensor]:
-    """Return the tensors of a file whose header was checked; its checksum must be ``sha256``."""
+    """Return the tensors of a file whose header was checked.
+
+    Args:
+        path: The file.
+        inside: The folder that must hold the file after links are followed.
+        sha256: The checksum that the file must have.
+    """
     content = safe_read.read_bytes(path, inside=inside)
     if hashlib.sha256(content).hexdigest() != sha256:
         problem = "is damaged, or of another model than config.json: its checksum differs"
@@ -76,7 +82,12 @@ def read_weights(path: Path, *, inside: Path, sha256: object) -> dict[str, Tenso
 
 
 def load_bytes(content: bytes, path: Path) -> dict[str, Tensor]:
-    """Return the tensors in the bytes of a file, which messages call ``path``."""
+    """Return the tensors in the bytes of a safetensors file.
+
+    Args:
+        content: The bytes.
+        path: The file, for messages.
+    """
     with safe_read.explaining(path, safe_read.MODEL_REMEDY):
         return safetensors.torch.load(content)
 

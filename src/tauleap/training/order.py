@@ -1,4 +1,4 @@
-"""In which order the rows are seen."""
+"""The order in which training visits the rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ class Order:
         self._epoch, self._permutation = -1, torch.empty(0, dtype=torch.int64)
 
     def take(self, start: int, count: int) -> Tensor:
-        """The entries ``start .. start + count - 1`` of the sequence."""
+        """Return the entries ``start .. start + count - 1`` of the sequence.
+
+        Args:
+            start: the first position, from 0.
+            count: how many entries.
+        """
         pieces = []
         while count > 0:
             epoch, offset = divmod(start, self.rows)

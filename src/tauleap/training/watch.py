@@ -1,7 +1,7 @@
-"""What is looked at while training: bits/dim of held-out rows, and samples.
+"""Evaluate a model during training: bits/dim of held-out rows, and samples.
 
-Both are cut into blocks, each with a seed of its own; the ranks share the blocks, so that the numbers and the samples
-do not depend on how many ranks there are.
+Both are computed in blocks, each with its own seed. The blocks are distributed over the ranks, so that the results do
+not depend on the number of ranks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,13 @@ _BLOCK_BYTES = 2.0**30
 
 
 def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
-    """Bits/dim of the first rows of ``data``, as many as the settings say, under the model as it is."""
+    """Return bits/dim of the first ``validation_rows`` rows under the current model.
+
+    Args:
+        engine: the engine of the run.
+        data: the held-out rows.
+        step: the number of the step, which decides the noise.
+    """
     rows = min(engine.settings.validation_rows, len(data))
     blocks, size = _blocks(engine, rows)
 
@@ -55,7 +61,12 @@ def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
 
 
 def draw_samples(engine: Engine, step: int) -> Tensor:
-    """As many as the settings say, from tau-leaping with 100 steps."""
+    """Return as many samples as the settings say, by tau-leaping with 100 steps.
+
+    Args:
+        engine: the engine of the run.
+        step: the number of the step, which decides the noise.
+    """
     number = engine.settings.samples
     blocks, size = _blocks(engine, number)
 
