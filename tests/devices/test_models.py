@@ -115,7 +115,7 @@ def test_batches_follow_from_the_memory_of_the_device(sim: torch.device) -> None
     model = tl.load("toy")
     assert model.default_batch_size() == _batch_size.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
     torch.sim.memory = 2**30, 2**40  # pyright: ignore[reportAttributeAccessIssue]
-    assert model._rows_at_once() == 2**14
+    assert model.default_batch_size() == 2**14
     assert tl.load("toy", device="cpu")._rows_at_once() == 1024
 
 
