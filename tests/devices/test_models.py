@@ -116,7 +116,7 @@ def test_batches_follow_from_the_memory_of_the_device(sim: torch.device) -> None
     assert model.default_batch_size() == _batch_size.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
     torch.sim.memory = 2**30, 2**40  # pyright: ignore[reportAttributeAccessIssue]
     assert model.default_batch_size() == 2**14
-    assert tl.load("toy", device="cpu")._rows_at_once() == 1024
+    assert tl.load("toy", device="cpu").default_batch_size() == 1024
 
 
 def test_commands_compute_there(sim: torch.device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
