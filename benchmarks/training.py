@@ -13,10 +13,10 @@ from torch import Tensor
 from benchmarks import Row, benchmark, side_by_side
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
+from tauleap.model import Model
 from tauleap.network import MusicTransformer, Network, UNet
 from tauleap.noise import Constant, Exponential, Gaussian, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy, Loss, Objective, PaperElbo
-from tauleap.pretrained import Model
 from tauleap.recipes import toy_paper
 from tauleap.training import Recipe, Run, Settings
 from tauleap.training.engine import Engine

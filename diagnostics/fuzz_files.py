@@ -25,7 +25,7 @@ import PIL.Image
 from _fuzz import Case, attempt, command, in_a_process, main
 from _mutations import mutate_bytes, mutate_json, replace_name
 
-from tauleap._printable import printable
+from tauleap._files.printable import printable
 from tauleap.data import cifar, open_data
 from tauleap.data.form import Form
 from tauleap.data.midi import Note, write_midi

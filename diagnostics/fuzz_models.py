@@ -25,7 +25,8 @@ from _fuzz import ACCEPTED, Case, attempt, command, in_a_process, main, worst
 from _mutations import mutate_bytes, mutate_json, replace_name
 
 import tauleap as tl
-from tauleap import _manifest, denoise, network, noise
+from tauleap import denoise, network, noise
+from tauleap._files import manifest
 from tauleap.cli.own_samples import write_samples
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.images import ImageForm
@@ -33,8 +34,9 @@ from tauleap.data.memory import Kind
 from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
-from tauleap.pretrained import Model
-from tauleap.pretrained.storage import with_checksum, write_report
+from tauleap.model import Model
+from tauleap.pretrained.checkpoints import write_report
+from tauleap.storage.save import with_checksum
 
 TABLE, PARTS = "table.csv", "parts"
 _OPTIONS = ["--seed", "0", "--device", "cpu"]
@@ -192,12 +194,12 @@ def seal(folder: Path, changed: str) -> None:
         (folder / "config.json").write_text(json.dumps(with_checksum(config)))
     if (folder / "manifest.json").is_file() and changed != "manifest.json":
         files = {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "manifest.json"}
-        (folder / "manifest.json").write_bytes(_manifest.to_bytes(files))
+        (folder / "manifest.json").write_bytes(manifest.to_bytes(files))
     elif changed == "manifest.json":
         with contextlib.suppress(OSError, ValueError, TypeError, KeyError, RecursionError):
-            manifest = json.loads((folder / "manifest.json").read_bytes())
-            manifest["sha256"] = _manifest._digest(manifest["format"], manifest["files"])
-            (folder / "manifest.json").write_text(json.dumps(manifest))
+            listed = json.loads((folder / "manifest.json").read_bytes())
+            listed["sha256"] = manifest._digest(listed["format"], listed["files"])
+            (folder / "manifest.json").write_text(json.dumps(listed))
 
 
 def _mutate_header(rng: random.Random, content: bytes) -> bytes:

@@ -61,6 +61,29 @@ def reduced(graph: Graph) -> Graph:
     return {name: used - set().union(*(reached(other) for other in used)) for name, used in graph.items()}
 
 
+def places(graph: Graph) -> dict[str, tuple[float, int]]:
+    """Return where each package is drawn: as high as its importers allow, and below the middle of them.
+
+    Args:
+        graph: as ``import_graph`` returns it.
+    """
+    shown = reduced(graph)
+    height: dict[str, int] = {}
+    for name in sorted(graph, key=lambda name: -level(graph, name)):
+        importers = [height[other] for other, used in shown.items() if name in used]
+        height[name] = min(importers) - 1 if importers else level(graph, name)
+    widest = max(sum(h == row for h in height.values()) for row in height.values())
+    place: dict[str, tuple[float, int]] = {}
+    for row in sorted(set(height.values()), reverse=True):
+        middle = {}
+        for name in (name for name, h in height.items() if h == row):
+            above = [place[other][0] for other, used in shown.items() if name in used]
+            middle[name] = sum(above) / len(above) if above else widest
+        for column, name in enumerate(sorted(middle, key=lambda name: (middle[name], name))):
+            place[name] = ((column + 0.5) * widest / len(middle), row)
+    return place
+
+
 def draw(graph: Graph) -> None:
     """Draw the packages by level, the ground at the bottom, with an arrow for each import that no other implies.
 
@@ -69,27 +92,21 @@ def draw(graph: Graph) -> None:
     """
     from matplotlib.figure import Figure
 
-    rows: dict[int, list[str]] = {}
-    for name in sorted(graph):
-        rows.setdefault(level(graph, name), []).append(name)
-    widest = max(map(len, rows.values()))
-    place = {
-        name: ((column + 0.5) * widest / len(row), height)
-        for height, row in rows.items()
-        for column, name in enumerate(row)
-    }
-    figure = Figure(figsize=(1.7 * widest, 0.85 * len(rows)), layout="constrained")
+    place = places(graph)
+    width, rows = max(x for x, _ in place.values()) + 0.5, max(y for _, y in place.values()) + 1
+    figure = Figure(figsize=(1.7 * width, 0.8 * rows), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
-    axes.set_xlim(0, widest)
-    axes.set_ylim(-0.5, len(rows) - 0.5)
+    axes.set_xlim(0, width)
+    axes.set_ylim(-0.5, rows - 0.5)
+    box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#6e016b"}
+    boxes = {name: axes.text(x, y, name, ha="center", va="center", bbox=box) for name, (x, y) in place.items()}
     for name, used in reduced(graph).items():
         for other in used:
-            line = {"arrowstyle": "-|>", "color": "0.6", "shrinkA": 11, "shrinkB": 11, "linewidth": 1}
+            ends = {"patchA": boxes[name].get_bbox_patch(), "patchB": boxes[other].get_bbox_patch()}
+            line = {"arrowstyle": "-|>", "color": "0.5", "shrinkA": 2, "shrinkB": 2, "linewidth": 1} | ends
             axes.annotate("", xy=place[other], xytext=place[name], arrowprops=line)
-    for name, (x, y) in place.items():
-        box = {"boxstyle": "round,pad=0.35", "facecolor": "white", "edgecolor": "#6e016b"}
-        axes.text(x, y, name, ha="center", va="center", fontsize=10, bbox=box)
+    figure.draw_without_rendering()  # the boxes get their sizes here, at which the arrows end
     FIGURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(FIGURE, dpi=110)
 

@@ -37,10 +37,10 @@ from tauleap.cli import drawing, filling, own_data  # so that the forks need not
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import ResidualMLP
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo
-from tauleap.pretrained import Model
 from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.training import Recipe, Run, Settings, state, train
 from tauleap.training.checkpoint import is_whole

@@ -15,14 +15,14 @@ from tauleap.training.recipe import differences, plainly
 
 def write_piece(path: Path, piece: dict[str, np.ndarray], mark: str) -> None:
     """Whole or not at all, with the ``mark`` of the weights."""
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         np.savez_compressed(file, **piece, mark=np.array(mark))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
     """Whole or not at all: two processes may write at once."""
     path.parent.mkdir(exist_ok=True)
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 

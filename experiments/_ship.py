@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tauleap import pretrained
-from tauleap.pretrained import Model
+from tauleap.model import Model
 
 MOST_BYTES = 6_000_000
 

@@ -19,16 +19,19 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap import _manifest, _shipped, cli, denoise, network, noise
-from tauleap._printable import printable
+from tauleap import _shipped, cli, denoise, network, noise
+from tauleap._files import manifest
+from tauleap._files.printable import printable
 from tauleap.cli import drawing
 from tauleap.data.array_file import ArrayForm
 from tauleap.data.table import TableForm
 from tauleap.data.text import TextForm
 from tauleap.evaluate import pictures
 from tauleap.fitting.measure import _best
-from tauleap.pretrained import Model, builtin_models
-from tauleap.pretrained.storage import rewrite_config, with_checksum
+from tauleap.model import Model
+from tauleap.pretrained import builtin_models
+from tauleap.pretrained.loading import rewrite_config
+from tauleap.storage.save import with_checksum
 from tauleap.training.state import from_bytes
 
 
@@ -110,7 +113,7 @@ def edit(folder: Path, change: Callable[[Any], Any]) -> None:
 def seal(checkpoint: Path) -> None:
     """Make the checksums of a checkpoint right again."""
     files = {path.name: path.read_bytes() for path in checkpoint.iterdir() if path.name != "manifest.json"}
-    (checkpoint / "manifest.json").write_bytes(_manifest.to_bytes(files))
+    (checkpoint / "manifest.json").write_bytes(manifest.to_bytes(files))
 
 
 def digit_changes(text: str) -> Iterator[str]:
@@ -338,11 +341,11 @@ def test_file_and_remedy_are_named_whatever_the_folder_is_called(
 @pytest.mark.parametrize("sealed", [True, False])
 def test_manifests(run: Path, change: Callable[[Any], object], sealed: bool) -> None:
     path = (run / "latest" / "manifest.json").resolve()
-    manifest = json.loads(path.read_bytes())
-    change(manifest)
-    if sealed and "files" in manifest:
-        manifest["sha256"] = _manifest._digest(manifest["format"], manifest["files"])
-    path.write_text(json.dumps(manifest))
+    listed = json.loads(path.read_bytes())
+    change(listed)
+    if sealed and "files" in listed:
+        listed["sha256"] = manifest._digest(listed["format"], listed["files"])
+    path.write_text(json.dumps(listed))
     with pytest.raises(ValueError, match=r"step-00000002/(manifest|config)\.json (is|has) ") as raised:
         tl.load(run)
     remedies = "(get another copy of the model, or train it again|install the version of tauleap that wrote it)"

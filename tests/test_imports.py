@@ -24,13 +24,14 @@ DIRECT = {
     "objective": ["reverse"],
     "sampling": ["reverse"],
     "evaluate": ["objective", "sampling"],
-    "pretrained": ["evaluate", "data"],
+    "storage": ["reverse", "data"],
+    "model": ["evaluate", "storage"],
+    "pretrained": ["model"],
     "training": ["pretrained"],
     "testing": ["evaluate", "data"],
     "recipes": ["training"],
     "choose": ["training"],
-    "baseline": ["choose"],
-    "fitting": ["baseline"],
+    "fitting": ["choose"],
     "cli": ["recipes", "fitting"],
 }
 

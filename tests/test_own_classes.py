@@ -12,8 +12,8 @@ from torch import Tensor, nn
 import tauleap as tl
 from tauleap.cli import main
 from tauleap.pretrained import UnknownClassError
-from tauleap.pretrained.config import IN_DENOISER, build, describe
-from tauleap.pretrained.layers import LAYERS
+from tauleap.storage.config import IN_DENOISER, build, describe
+from tauleap.storage.layers import LAYERS
 
 ROWS = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 3)
 
@@ -204,7 +204,7 @@ def test_a_config_of_the_class_is_used() -> None:
 
 
 def test_weights_that_do_not_fit_a_class_of_your_own_are_refused(tmp_path: Path) -> None:
-    from tauleap.pretrained.storage import with_checksum
+    from tauleap.storage.save import with_checksum
 
     folder = tl.Model(tl.noise.Uniform(4, tl.noise.Constant(1.0)), tl.denoise.NetworkDenoiser(OnlyX(4))).save(
         tmp_path / "model"

@@ -13,9 +13,10 @@ from torch import nn
 
 import tauleap as tl
 from tauleap import denoise, network, noise, pretrained
-from tauleap.pretrained import Model, UnknownClassError, load, load_from_hub, push_to_hub
-from tauleap.pretrained.config import IN_DENOISER, build, describe
-from tauleap.pretrained.storage import with_checksum
+from tauleap.model import Model
+from tauleap.pretrained import UnknownClassError, load, load_from_hub, push_to_hub
+from tauleap.storage.config import IN_DENOISER, build, describe
+from tauleap.storage.save import with_checksum
 
 CYCLE = torch.tensor([[-1.0, 1.0, 0.0], [0.0, -1.0, 1.0], [1.0, 0.0, -1.0]])
 

@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 
 import tauleap as tl
+from tauleap import _device
+from tauleap._seeds import derive_seed
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.objective import Objective
@@ -25,7 +27,6 @@ from tauleap.recipes import cifar10
 from tauleap.recipes.images import published_sampler
 from tauleap.sampling import sample, uniform_grid
 from tauleap.training import Run, train
-from tauleap.training.seeds import seed_global, seed_of
 
 RESULTS = Path(__file__).with_name("results")
 SEED, BATCH, WARMUP = 0, 8, 10
@@ -45,7 +46,7 @@ def main() -> None:
     result = train(made, Run(arguments.out, tensorboard=False, keep=1))
     model, (_, test) = tl.load(result.checkpoint), made.data()
     rows = test.rows(torch.arange(TESTED))
-    seed_global(seed_of(SEED, "weights"), torch.device("cpu"))  # the weights that training began with
+    _device.seed_defaults(_device.CPU, derive_seed(SEED, "weights"))  # the weights that training began with
     before, after = (losses(made.objective, one, rows) for one in (made.model(), model))
     change = Estimate.of_mean((after - before).double())
     with evaluating(model.reverse):

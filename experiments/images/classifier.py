@@ -111,7 +111,7 @@ def main() -> None:
     seen = classifier.see(loaded.test.x)
     right = (seen.probs.argmax(1) == loaded.test.condition).double().mean()
     arguments.models.mkdir(parents=True, exist_ok=True)
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         file.write(save(classifier.state_dict()))
     print(f"test images: {right:.4f} right, {seen.recognised.double().mean():.4f} recognised with more than {SURE}")
 

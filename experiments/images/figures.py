@@ -60,7 +60,7 @@ def main() -> None:
 def save(name: str, picture: np.ndarray, scale: int = 2) -> None:
     """Pixels as they are, ``scale`` times as large."""
     path = FIGURES / f"{name}.png"
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         Image.fromarray(picture.repeat(scale, 0).repeat(scale, 1)).save(file, format="PNG", optimize=True)
     print(f"written: {path}")
 
@@ -157,7 +157,7 @@ def way_down(model: tl.Model) -> None:
     end = np.concatenate([sheet(drawn.x0), sheet(drawn.x0)], axis=1).repeat(2, 0).repeat(2, 1)
     frames = [frame.quantize(16) for frame in (*frames, Image.fromarray(end))]
     path = FIGURES / "images_sampling.gif"
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         times = [800, *[120] * (len(frames) - 2), 1600]
         frames[0].save(file, format="GIF", save_all=True, append_images=frames[1:], duration=times, loop=0)
     print(f"written: {path}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pictures import Pictures
+from time_experts import denoiser_by_time, early_denoiser, gradient_balanced, log_uniform
 
 import tauleap as tl
 from tauleap.denoise import Denoiser
@@ -17,11 +18,7 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
     absorbing_noise,
-    as_loud_at_late_times,
-    denoiser_by_time,
     discrete_time,
-    early_denoiser,
-    even_in_log_time,
     gaussian_noise,
     mnist,
     small_denoiser,
@@ -59,14 +56,14 @@ class Entry:
 PARTS: dict[str, Any] = {"denoiser": denoiser_by_time, "begins_with": ("early", "late-on"), "batch_size": 32}
 MODELS = {
     "early": Entry(
-        "Gaussian noise, small network", even_in_log_time(), denoiser=early_denoiser, steps=2000, lr=1e-3, batch_size=32
+        "Gaussian noise, small network", log_uniform(), denoiser=early_denoiser, steps=2000, lr=1e-3, batch_size=32
     ),
-    "late": Entry("Gaussian noise, late times", as_loud_at_late_times(), steps=6000, lr=1e-3),
+    "late": Entry("Gaussian noise, late times", gradient_balanced(), steps=6000, lr=1e-3),
     "late-on": Entry(
-        "Gaussian noise, late times, trained on", as_loud_at_late_times(), begins_with=("late",), steps=2000, lr=5e-4
+        "Gaussian noise, late times, trained on", gradient_balanced(), begins_with=("late",), steps=2000, lr=5e-4
     ),
-    "gaussian": Entry("Gaussian noise", even_in_log_time(), **PARTS),
-    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS, sites=0.5, share=4), **PARTS),
+    "gaussian": Entry("Gaussian noise", log_uniform(), **PARTS),
+    "d3pm-gaussian": Entry("D3PM Gauss", discrete_time(D3PM_STEPS, site_fraction=0.5, samples_per_time=4), **PARTS),
     "d3pm-absorbing": Entry(
         "D3PM absorbing",
         discrete_time(D3PM_STEPS),

@@ -12,12 +12,11 @@ from evaluate import GROUPS, PIECE
 from figures import COMPLETIONS, FILMED, HELD_AT, HELD_EVERY, HELD_LENGTH, HELD_STEPS, SHEET, SHOWN
 from models import D3PM_STEPS, MODELS
 from rows import BUDGETS, KINDS, SWEEP, SWEEP_BUDGET
+from time_experts import CUT
 
 sys.path.append(str(Path(__file__).parents[1]))
 
 from _prose import DOCS, write_page
-
-from tauleap.recipes.images import CUT
 
 RESULTS = Path(__file__).with_name("results")
 VARIOUS, ENOUGH = 8, 0.9

@@ -17,10 +17,10 @@ from typing import Any
 
 from evaluate import RESULTS
 from rows import BUDGETS, KINDS
+from time_experts import CUT
 
 import tauleap as tl
 from tauleap.cli.runs import fingerprint
-from tauleap.recipes.images import CUT
 
 sys.path.append(str(Path(__file__).parents[1]))
 

@@ -206,10 +206,10 @@ def keep(melody: Tensor, name: str) -> None:
     """As a MIDI file of some hundred bytes, and as sound of some hundred thousand."""
     AUDIO.mkdir(exist_ok=True)
     notes = decode(melody.tolist())
-    with _files.replacing(AUDIO / f"music-{name}.mid") as file:
+    with _files.atomic_write(AUDIO / f"music-{name}.mid") as file:
         file.write(write_midi(notes, 4, 120))
     wave, rate = soundfile.read(io.BytesIO(to_wav(notes, SIXTEENTH, len(melody), font=installed_soundfont())))
-    with _files.replacing(AUDIO / f"music-{name}.mp3") as file:
+    with _files.atomic_write(AUDIO / f"music-{name}.mp3") as file:
         soundfile.write(file, wave, rate, format="MP3", subtype="MPEG_LAYER_III", compression_level=0.8)
 
 

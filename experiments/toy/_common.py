@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tauleap._files import replacing
+from tauleap._files import atomic_write
 from tauleap.cli.runs import fingerprint
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
@@ -38,7 +38,7 @@ class Kept:
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self.found:
             self.found[name] = make()
-            with replacing(self.path) as file:
+            with atomic_write(self.path) as file:
                 file.write(json.dumps(self.found, indent=1, sort_keys=True).encode() + b"\n")
             print(name, json.dumps(self.found[name])[:100], flush=True)
         return self.found[name]

@@ -16,10 +16,10 @@ import statistics
 import torch
 from _common import END, FIGURES, Kept, grid_within, reverse_of, table, write
 
+from tauleap.cli.toy_figure import Curve, Way, draw_figure
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import hellinger, hellinger_of_laws, pushed
 from tauleap.evaluate.plots import save_png
-from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
 from tauleap.sampling import (
     Ancestral,
     NextReaction,

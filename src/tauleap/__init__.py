@@ -36,8 +36,9 @@ if TYPE_CHECKING:
         training,
     )
     from tauleap.fitting import fit
+    from tauleap.model import Model
     from tauleap.observed import Observed
-    from tauleap.pretrained import Model, load
+    from tauleap.pretrained import load
     from tauleap.reverse import ReverseProcess
     from tauleap.sampling import sample
 
@@ -66,7 +67,7 @@ _HOMES = {
     "Observed": "tauleap.observed",
     "ReverseProcess": "tauleap.reverse",
     "sample": "tauleap.sampling",
-    "Model": "tauleap.pretrained",
+    "Model": "tauleap.model",
     "load": "tauleap.pretrained",
     "fit": "tauleap.fitting",
 }

@@ -217,6 +217,20 @@ def seed_default(device: torch.device, seed: int) -> None:
         torch.get_device_module(device).manual_seed(seed)
 
 
+def seed_defaults(device: torch.device, seed: int) -> None:
+    """Seed the default generators of the CPU and of ``device``, from which dropout draws.
+
+    ``torch.manual_seed`` seeds every device of the machine, which takes as long as a layer of a small network.
+
+    Args:
+        device: a device of this machine.
+        seed: the seed, from 0 to 2^63 - 1.
+    """
+    seed_default(CPU, seed)
+    if not is_host(device):
+        seed_default(device, seed)
+
+
 def default_rng_state(device: torch.device) -> Tensor:
     """Return the state of the generator that draws on ``device`` without ``generator=``.
 

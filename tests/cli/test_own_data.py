@@ -22,10 +22,11 @@ from hypothesis import strategies as st
 import tauleap as tl
 from tauleap import cli
 from tauleap._formats import check_supported
+from tauleap._seeds import derive_seed
 from tauleap.cli import drawing, runs
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.samplers import SamplerName
-from tauleap.pretrained.storage import with_checksum
+from tauleap.storage.save import with_checksum
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 Runs = Callable[[str], tuple[Path, Path]]
@@ -257,13 +258,13 @@ def test_steps_end_and_final_step_are_those_of_python(
     model, form = runs.open_run(run, "cpu")
     found = told(["sample", run, "-n", 7, *given, "--batch-size", 7, "--out", tmp_path / "s"], capsys)
     assert found["sampling"] == model.sampling_plan(**options).as_json()
-    x = model.sample(7, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    x = model.sample(7, **options, seed=derive_seed(0, "rows", 0), batch_size=7, states=True)
     assert form.read(Path(found["files"][0])).x.tolist() == x.tolist()
     sites = math.prod(model.shape or ())
     filled = told(["complete", run, found["files"][0], "--observed", "0:1", *given, "--out", tmp_path / "c"], capsys)
     assert filled["sampling"] == model.sampling_plan(**options, sites=sites - 1).as_json()
     mask = torch.arange(sites) < 1
-    y = model.complete(x, mask, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    y = model.complete(x, mask, **options, seed=derive_seed(0, "rows", 0), batch_size=7, states=True)
     assert form.read(Path(filled["files"][0])).x.tolist() == y.tolist()
 
 

@@ -15,6 +15,7 @@ import torch
 
 import tauleap as tl
 from tauleap import cli
+from tauleap._seeds import derive_seed
 from tauleap.cli import drawing, runs
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import images
@@ -390,7 +391,7 @@ def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.Capt
     more = ["--correctors", 2, "--corrector-scale", 0.5, "--corrector-start", 0.6]
     (file,) = ran([*ask, *more, "--out", tmp_path / "c"], capsys)["files"]
     sampler = tl.sampling.WithCorrector(tl.sampling.TauLeaping(), 2, scale=0.5, start=0.6)
-    seed = runs.part_seed(0, 0)
+    seed = derive_seed(0, "rows", 0)
     expected = tl.load("toy").sample(20, steps=4, sampler=sampler, seed=seed, batch_size=20, states=True)
     np.testing.assert_array_equal(np.load(file), expected.numpy())
     (plain,) = ran([*ask, "--out", tmp_path / "p"], capsys)["files"]
@@ -422,7 +423,7 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
         expected = model.sample(
             4,
             steps=3,
-            seed=runs.part_seed(0, first),
+            seed=derive_seed(0, "rows", first),
             batch_size=4,
             condition=labels[first : first + 4],
             states=True,
@@ -437,7 +438,7 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
         grid=torch.tensor(model.sampling_plan(steps=3).grid, dtype=torch.float64),
         final="sample",
         condition=labels[:4],
-        generator=torch.Generator().manual_seed(runs.part_seed(0, 0)),
+        generator=torch.Generator().manual_seed(derive_seed(0, "rows", 0)),
     )
     np.testing.assert_array_equal(np.load(louder)[:4], drawn.x0.numpy())
     assert (np.load(louder) != np.load(file)).any()

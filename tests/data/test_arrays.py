@@ -18,6 +18,23 @@ def test_a_split_has_every_row_once() -> None:
     assert not torch.equal(other.x, train.x)
 
 
+def test_selected_rows_keep_what_belongs_to_them() -> None:
+    x, missing = torch.tensor([[0, 1], [2, 0], [1, 1]]), torch.tensor([[0, 1], [0, 0], [1, 0]]).bool()
+    data = Dataset(x, 3, condition=torch.tensor([5, 6, 7]), missing=missing)
+    index = torch.tensor([2, 0])
+    chosen, batch = data.select(index), data.batch(index)
+    assert torch.equal(chosen.rows(torch.arange(2)), x[index])
+    for found in (chosen, batch):
+        assert found.condition is not None
+        assert found.missing is not None
+        assert found.condition.tolist() == [7, 5]
+        assert torch.equal(found.missing, missing[index])
+    assert torch.equal(batch.x, x[index])
+    assert torch.equal(data.known(), ~missing)
+    assert bool(Dataset(x, 3).known().all())
+    assert Dataset(x, 3).batch(index)[1:] == (None, None)
+
+
 def test_a_description_tells_data_apart() -> None:
     x = torch.tensor([[0, 1], [2, 1]])
     data = Dataset(x, 3)

@@ -10,10 +10,10 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap.baseline import varying_sites
 from tauleap.choose import column_marginals
 from tauleap.data import Dataset, limits, mapped, open_data
 from tauleap.data.mapped import MappedRows
+from tauleap.fitting.baseline import varying_sites
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import pytest
 import symusic
 import torch
 
-from tauleap import _read
+from tauleap._files import safe_read
 from tauleap.data import open_data
 from tauleap.data.form import form_from
 from tauleap.data.melody import REST, decode, encode
@@ -213,14 +213,14 @@ def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "secret.mid").write_bytes(content)
     (tmp_path / "short.mid").write_bytes(write_midi(decode(tune(32).tolist()), 4, 120))
-    content_of = _read.content
+    content_of = safe_read.read_bytes
 
     def refused(path: Path, **limits: int) -> bytes:  # root, who may run the tests, can read everything
         if path.name == "secret.mid":
             raise PermissionError(13, "Permission denied", str(path))
         return content_of(path, **limits)
 
-    monkeypatch.setattr(_read, "content", refused)
+    monkeypatch.setattr(safe_read, "read_bytes", refused)
     report = open_data(tmp_path).report
     assert "1 melodies of 256 steps from 1 of 17 files" in report[0]
     (damaged,) = [line for line in report if "damaged MIDI" in line]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import tauleap as tl
-from tauleap import _batch, cli
+from tauleap import _batch_size, cli
 from tauleap.pretrained import builtin_models
 
 
@@ -113,10 +113,10 @@ def test_a_process_is_cast_where_it_is(sim: torch.device) -> None:
 def test_batches_follow_from_the_memory_of_the_device(sim: torch.device) -> None:
     torch.sim.memory = 2**20, 2**22  # pyright: ignore[reportAttributeAccessIssue]
     model = tl.load("toy")
-    assert model._rows_at_once() == _batch.batch_rows(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
+    assert model.default_batch_size() == _batch_size.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
     torch.sim.memory = 2**30, 2**40  # pyright: ignore[reportAttributeAccessIssue]
-    assert model._rows_at_once() == 2**14
-    assert tl.load("toy", device="cpu")._rows_at_once() == 1024
+    assert model.default_batch_size() == 2**14
+    assert tl.load("toy", device="cpu").default_batch_size() == 1024
 
 
 def test_commands_compute_there(sim: torch.device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,10 +6,10 @@ import math
 import pytest
 import torch
 
-from tauleap.baseline import independent_rows, varying_sites
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, independent_bits_per_dim
 from tauleap.evaluate.independent import is_clear
+from tauleap.fitting.baseline import independent_rows, varying_sites
 
 
 def test_every_row_of_a_small_space() -> None:
@@ -59,7 +59,7 @@ def test_labels_have_marginals_of_their_own() -> None:
 
 
 def test_sites_that_vary(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tauleap.baseline._ROWS", 2)
+    monkeypatch.setattr("tauleap.fitting.baseline._ROWS", 2)
     x = torch.tensor([[0, 1, 2, 0], [0, 2, 2, 0], [0, 1, 2, 1]])
     missing = torch.zeros_like(x, dtype=torch.bool)
     assert varying_sites(Dataset(x, 3)) == 2

@@ -17,10 +17,11 @@ from tauleap.denoise import TruncatedLogistic
 from tauleap.network import ByTime, UNet
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy
+from tauleap.recipes.images import small_denoiser
 from tauleap.training.recipe import plainly
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "images"
-NAMES = ("all", "classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship")
+NAMES = ("all", "classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship", "time_experts")
 """Of its files, some of which the music experiment has too."""
 SHARED = ("_kept", "_panels", "_prose", "_row", "_script", "_ship")
 
@@ -173,3 +174,20 @@ def test_a_run_of_another_objective_is_refused(images: dict[str, ModuleType], tm
     assert objective_of(tmp_path, CompleteElbo()) == "CompleteElbo()"
     with pytest.raises(SystemExit, match="was trained with another objective"):
         objective_of(tmp_path, CrossEntropy())
+
+
+def test_the_early_network_is_small(images: dict[str, ModuleType]) -> None:
+    experts = images["time_experts"]
+
+    def weights(denoiser: torch.nn.Module) -> int:
+        return sum(p.numel() for p in denoiser.parameters())
+
+    assert weights(experts.denoiser_by_time()) == weights(small_denoiser()) + weights(experts.early_denoiser())
+    assert weights(experts.early_denoiser()) < 700_000
+
+
+def test_late_times_are_learnt_from_the_cut_on(images: dict[str, ModuleType]) -> None:
+    experts = images["time_experts"]
+    t, weight = experts.gradient_balanced().times.at(torch.tensor([0.0, 0.999], dtype=torch.float64))
+    assert t[0] == experts.CUT
+    assert weight[1] > 100 * weight[0]

@@ -6,7 +6,7 @@ import torch
 
 from tauleap.network import UNet
 from tauleap.network.unet_blocks import ConvolutionBlock, PixelAttention, group_norm
-from tauleap.pretrained.config import describe
+from tauleap.storage.config import describe
 
 
 @pytest.mark.parametrize(

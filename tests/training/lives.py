@@ -20,10 +20,10 @@ from torch.distributed.tensor import DTensor
 
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import ByTime, SequenceTransformer
 from tauleap.noise import Gaussian, LogLinear
 from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
-from tauleap.pretrained import Model
 from tauleap.training import NonFiniteError, RandomMasks, Recipe, Run, Settings, train, watch
 from tauleap.training.engine import Engine
 from tauleap.training.watch import draw_samples, held_out_bits

@@ -105,7 +105,7 @@ def test_all_damaged(checkpoints: Checkpoints, tmp_path: Path) -> None:
 
 
 def test_a_later_format_is_not_damage(checkpoints: Checkpoints, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tauleap._manifest.FORMAT", 2)
+    monkeypatch.setattr("tauleap._files.manifest.FORMAT", 2)
     with pytest.raises(ValueError, match=r"has format 1, this version of tauleap \(\S+\) reads 2: install the version"):
         checkpoints.newest(pytest.fail)
 

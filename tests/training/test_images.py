@@ -9,6 +9,8 @@ import pytest
 import torch
 
 import tauleap as tl
+from tauleap import _device
+from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
@@ -17,12 +19,8 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective, UniformTimes
 from tauleap.recipes import cifar10, mnist
 from tauleap.recipes.images import (
-    CUT,
     absorbing_noise,
-    as_loud_at_late_times,
-    denoiser_by_time,
     discrete_time,
-    early_denoiser,
     gaussian_noise,
     one_pass,
     published_denoiser,
@@ -36,7 +34,6 @@ from tauleap.recipes.images import (
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
 from tauleap.training.augment import ForgetLabels, flip_left_right
-from tauleap.training.seeds import seed_global, seed_of
 
 
 def weights(build) -> int:
@@ -165,15 +162,13 @@ def test_the_small_networks_are_small() -> None:
     assert weights(small_denoiser) == 2_253_608
     assert weights(partial(small_denoiser, labels=True)) == 2_253_608 + 11 * 192
     assert weights(small_masked_denoiser) < 2_400_000
-    assert weights(denoiser_by_time) == weights(small_denoiser) + weights(early_denoiser)
-    assert weights(early_denoiser) < 700_000
 
 
 def test_networks_by_time_train_together(tmp_path: Path) -> None:
     """A batch has times of both, and both learn."""
 
     def denoiser() -> Denoiser:
-        return TruncatedLogistic(ByTime([UNet(256, 1, **SIZES) for _ in range(2)], at=[CUT]), 256)
+        return TruncatedLogistic(ByTime([UNet(256, 1, **SIZES) for _ in range(2)], at=[0.3]), 256)
 
     recipe = mnist(
         lambda: (pictures(8), None),
@@ -182,18 +177,11 @@ def test_networks_by_time_train_together(tmp_path: Path) -> None:
         settings=replace(small_settings(300), batch_size=8, steps=2, lr=0.1, warmup=0, ema=0.0),
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
-    seed_global(seed_of(recipe.settings.seed, "weights"), torch.device("cpu"))
+    _device.seed_defaults(_device.CPU, derive_seed(recipe.settings.seed, "weights"))
     before = recipe.model().denoiser.network  # as it was before the first step
     after = tl.load(done.checkpoint).denoiser.network
     for one, other in zip(before.networks, after.networks, strict=True):
         assert all(not torch.equal(p, q) for p, q in zip(one.parameters(), other.parameters(), strict=True))
-
-
-def test_late_times_are_learnt_from_the_cut_on() -> None:
-    times = as_loud_at_late_times().times
-    t, weight = times.at(torch.tensor([0.0, 0.999], dtype=torch.float64))
-    assert t[0] == CUT
-    assert weight[1] > 100 * weight[0]
 
 
 def test_a_sheet_has_every_image_in_its_place() -> None:

@@ -241,7 +241,7 @@ def test_samples_that_share_a_time_stay_together(recipe, tmp_path: Path) -> None
 
 
 def test_weights_outside_the_network_are_refused(recipe, tmp_path: Path) -> None:
-    def model() -> tl.pretrained.Model:
+    def model() -> tl.Model:
         made = recipe().model()
         made.denoiser.scale = torch.nn.Parameter(torch.ones(()))
         return made

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.noise import LogLinear, Uniform
 from tauleap.objective import CompleteElbo
-from tauleap.pretrained import Model
 from tauleap.training import Recipe, Run, Settings, train
 
 

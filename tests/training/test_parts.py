@@ -12,6 +12,7 @@ from rich.console import Console
 from torch import nn
 from torch.optim.swa_utils import AveragedModel
 
+from tauleap import _device
 from tauleap._draw import PartOfBatch, stratified, uniforms
 from tauleap.training.ema import Ema
 from tauleap.training.lock import locked
@@ -19,23 +20,14 @@ from tauleap.training.logs import Logs
 from tauleap.training.meter import Meter
 from tauleap.training.order import Order
 from tauleap.training.progress import Display, Pace, Stopwatch
-from tauleap.training.seeds import seed_global, seed_of
 from tauleap.training.stop import Stop
 
 CPU = torch.device("cpu")
 
 
-def test_seeds_differ() -> None:
-    words = [(0, "noise", 1), (0, "noise", 2), (1, "noise", 1), (0, "noise1", ""), (0, "order", 1), (0, "noise", 1, 0)]
-    seeds = [seed_of(*word) for word in words]
-    assert len(set(seeds)) == len(words)
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert seed_of(0, "noise", 1) == 2376061928063757211, "another seed would change every run that is to go on"
-
-
 def test_the_global_seed_is_that_of_torch() -> None:
     with torch.random.fork_rng(devices=[]):
-        seed_global(5, CPU)
+        _device.seed_defaults(CPU, 5)
         ours = torch.rand(3)
         torch.manual_seed(5)
         assert torch.equal(ours, torch.rand(3))

@@ -13,9 +13,9 @@ from rich.console import Console
 import tauleap as tl
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import SequenceTransformer
 from tauleap.noise import LogLinear, Uniform
-from tauleap.pretrained import Model
 from tauleap.training import Recipe, Run, train
 from tauleap.training.engine import Engine
 

@@ -6,11 +6,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap import _owned
 from tauleap._defaults import SAMPLING_STEPS
+from tauleap._files import owned
+from tauleap._files.full_disk import explaining_full_disk
 from tauleap._formats import check_supported
-from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap._seeds import check_seed
+from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, tell, warm
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.signals import importing
 
@@ -50,14 +51,14 @@ class Complete:
         at_least("--steps", self.steps, 1)
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         warm(self.temperature)
         check_option(self.sampler, self.sampler_option)
         if len(self.file) > 1:
             raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
         file = self.file[0] if self.file else None
         out = self.out or Path(f"{'opening' if file is None else file.stem}-completed")
-        _owned.remove_abandoned(out)
+        owned.remove_abandoned(out)
         if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
             raise ValueError(f"{out} is there already: write another folder with --out")
         check_run(self.run_folder)

@@ -6,9 +6,9 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap._full_disk import explaining_full_disk
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import check_seed
 from tauleap.cli.demo_folder import claim_demo_folder
-from tauleap.cli.runs import seeded
 from tauleap.cli.signals import importing
 
 
@@ -27,7 +27,7 @@ class Demo:
 
     def run(self) -> None:
         """Trains, samples, measures, draws; prints the table and where the files are."""
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         with explaining_full_disk(self.out):
             claim_demo_folder(self.out)
             self._check_place()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tauleap import _owned
+from tauleap._files import owned
 
 MARKER = "tauleap-demo.json"
 _OWN = re.compile(
@@ -24,5 +24,5 @@ def claim_demo_folder(folder: Path) -> None:
         NotADirectoryError: the path is a file.
         ValueError: the folder holds something else.
     """
-    _owned.claim_folder(folder, MARKER, '{"about": "files of `tauleap demo`; keep this file"}\n', "a demo")
-    _owned.remove_unfinished(folder, _OWN)
+    owned.claim_folder(folder, MARKER, '{"about": "files of `tauleap demo`; keep this file"}\n', "a demo")
+    owned.remove_unfinished(folder, _OWN)

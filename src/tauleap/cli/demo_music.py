@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap._full_disk import explaining_full_disk
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import check_seed
 from tauleap.cli.demo_folder import claim_demo_folder
-from tauleap.cli.runs import at_least, seeded
+from tauleap.cli.runs import at_least
 from tauleap.cli.signals import importing
 
 
@@ -26,7 +27,7 @@ class DemoMusic:
 
     def run(self) -> None:
         """Plays, writes and draws; prints the melodies and where the files are."""
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         at_least("--steps", self.steps, 1)
         with explaining_full_disk(self.out):
             claim_demo_folder(self.out)

@@ -26,15 +26,17 @@ from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
-from tauleap import _files, _owned, _read
+from tauleap import _files
+from tauleap._files import owned, safe_read
+from tauleap._seeds import derive_seed
 from tauleap.cli.labels import dealt
-from tauleap.cli.runs import MOST_CELLS, part_seed
+from tauleap.cli.runs import MOST_CELLS
 from tauleap.cli.samplers import SamplerName, make_sampler, names_of
 from tauleap.cli.shards import Shard, alone, together
 from tauleap.data import Form
 from tauleap.data.array_file import parse_array, save_array, smallest
 from tauleap.data.form import RowFiles
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
 from tauleap.training.lock import locked
 
@@ -131,7 +133,7 @@ def draw_to(
 ) -> Drawn:
     """Draws those parts of the shard that are not there yet; if then all are there, finishes the files in ``out``."""
     shard = shard or Shard(1, 1)
-    _owned.check_no_file(out, "the samples")
+    owned.check_no_file(out, "the samples")
     # Asked for once more after looking: another shard may be beginning.
     if not _agreed(out, request) and _used(out) and not _agreed(out, request):
         if (out / REQUEST).is_file() and ((out / _PARTS).is_dir() or (out / ".lock").is_file()):
@@ -148,8 +150,8 @@ def draw_to(
     out.mkdir(parents=True, exist_ok=True)
 
     def begin() -> None:
-        _owned.remove_unfinished(out, _OWN)
-        _owned.remove_unfinished(parts, _OWN_PARTS)
+        owned.remove_unfinished(out, _OWN)
+        owned.remove_unfinished(parts, _OWN_PARTS)
         if not _agreed(out, request):
             _write_request(out, request, [])
 
@@ -171,7 +173,7 @@ def draw_to(
     with alone(out):
         if done := _done(out):
             return Drawn(done)
-        _owned.remove_unfinished(out, _OWN)
+        owned.remove_unfinished(out, _OWN)
         files = _finish(out, parts, form, request)
         first_rows = _load(parts, 0, request, form)[:16]
         _write_request(out, request, [path.name for path in files])
@@ -193,30 +195,30 @@ def _make(parts: Path, first: int, model: Model, sampler: Sampler, request: Requ
         steps=request.steps,
         sampler=sampler,
         temperature=request.temperature,
-        seed=part_seed(request.seed, first),
+        seed=derive_seed(request.seed, "rows", first),
         batch_size=rows,
         condition=None if request.labels is None else dealt(request.labels, first, rows),
         guidance=request.guidance,
         states=True,
     )
-    with _files.replacing(_part(parts, first)) as file:
+    with _files.atomic_write(_part(parts, first)) as file:
         save_array(file, smallest(x).numpy())
     return x
 
 
 def _tidy(out: Path, parts: Path) -> None:
     """Removes what a process has left that was killed after the files were written, unless another one is at work."""
-    left = [*_owned.unfinished(out, _OWN), *_owned.unfinished(parts, _OWN_PARTS)]
+    left = [*owned.unfinished(out, _OWN), *owned.unfinished(parts, _OWN_PARTS)]
     if left or parts.is_dir():
         with alone(out, wait=False) as held:
             if held:
-                _owned.remove_unfinished(out, _OWN)
+                owned.remove_unfinished(out, _OWN)
                 _remove_parts(parts)
 
 
 def _remove_parts(parts: Path) -> None:
     """Removes the parts and their locks; a file of the user's stays, and the folder with it."""
-    _owned.remove_unfinished(parts, _OWN_PARTS)
+    owned.remove_unfinished(parts, _OWN_PARTS)
     for path in list(parts.iterdir()) if parts.is_dir() else ():
         if (_OWN_PARTS.fullmatch(path.name) or _OWN_LOCKS.fullmatch(path.name)) and path.is_file():
             path.unlink()
@@ -255,7 +257,7 @@ def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
 def _write_array(path: Path, parts: Path, request: Request, form: Form) -> Path:
     """One array (n, *shape) of shades, written part by part."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         np.lib.format.write_array_header_1_0(file, header | {"shape": (request.n, *form.shape)})
         for first in request.places:
             file.write(_load(parts, first, request, form).to(torch.uint8).numpy().tobytes())
@@ -289,14 +291,14 @@ def _load(parts: Path, first: int, request: Request, form: Form) -> Tensor:
     """
     path, shape = _part(parts, first), (min(request.batch_size, request.n - first), *form.shape)
     try:
-        with _read.explaining(path, _PART_REMEDY), _read.opened(path, inside=parts) as file:
+        with safe_read.explaining(path, _PART_REMEDY), safe_read.open_plain(path, inside=parts) as file:
             array = parse_array(cast(io.BufferedIOBase, file), os.fstat(file.fileno()).st_size, "it")
             if array.dtype.kind not in "iu" or array.shape != shape:
                 raise ValueError(f"it must hold an array of whole numbers of shape {shape}")
             if array.min() < 0 or array.max() >= form.num_states:
                 raise ValueError(f"its states are {array.min()}..{array.max()}, they must be 0..{form.num_states - 1}")
-    except _read.UnreadableError as error:  # of any cause: a part can be drawn again, no copy of it is needed
-        raise _read.UnreadableError(path, error.problem, _PART_REMEDY) from error
+    except safe_read.UnreadableError as error:  # of any cause: a part can be drawn again, no copy of it is needed
+        raise safe_read.UnreadableError(path, error.problem, _PART_REMEDY) from error
     return torch.from_numpy(array.astype(np.int64))
 
 
@@ -318,7 +320,7 @@ def _used(out: Path) -> bool:
     """Whether something is there but what a beginning leaves."""
     if not out.is_dir():
         return False
-    beginning = {out / ".lock", *_owned.unfinished(out, re.compile(re.escape(REQUEST)))}
+    beginning = {out / ".lock", *owned.unfinished(out, re.compile(re.escape(REQUEST)))}
     return any(path not in beginning for path in out.iterdir())
 
 
@@ -332,12 +334,12 @@ def _done(out: Path) -> list[Path]:
 def _asked(out: Path) -> tuple[dict[str, object] | None, list[str]]:
     """What was asked for in this folder, and the names of the files that were made when all parts were."""
     try:
-        found = _read.document(out / REQUEST, inside=out)
+        found = safe_read.read_json(out / REQUEST, inside=out)
         return dict(found["request"]), [str(name) for name in found["files"]]
     except (OSError, ValueError, TypeError, KeyError):
         return None, []
 
 
 def _write_request(out: Path, request: Request, files: list[str]) -> None:
-    with _files.replacing(out / REQUEST) as file:
+    with _files.atomic_write(out / REQUEST) as file:
         file.write(json.dumps({"request": asdict(request), "files": files}, indent=2).encode() + b"\n")

@@ -8,9 +8,9 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from tauleap._full_disk import FULL_DISK
-from tauleap._printable import printable
-from tauleap._read import is_out_of_memory
+from tauleap._files.full_disk import FULL_DISK
+from tauleap._files.printable import printable
+from tauleap._files.safe_read import is_out_of_memory
 from tauleap._version import __version__
 from tauleap.cli.output import Output, open_standard_descriptors, steady_output
 from tauleap.cli.signals import importing, raising_signals

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap._formats import check_supported
-from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell
+from tauleap._seeds import check_seed
+from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, tell
 from tauleap.cli.signals import importing
 
 
@@ -33,7 +34,7 @@ class Evaluate:
     def run(self) -> None:
         """Computes it and prints it with its standard error."""
         at_least("--samples", self.samples, 1)
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         if self.rows is not None:
             at_least("--rows", self.rows, 1)
         check_run(self.run_folder)

@@ -6,20 +6,19 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
 from tauleap import _files
+from tauleap._seeds import derive_seed
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.playing import begin_with_opening, draw_completions
-from tauleap.cli.runs import part_seed, rows_of
 from tauleap.data import Form
 from tauleap.data.images import ImageForm
 from tauleap.data.music import MusicForm
 from tauleap.data.table import TableForm
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.sampling import Sampler, SamplingPlan
 
 
@@ -57,8 +56,7 @@ def fill_to(
     data, told = (begin_with_opening(form), []) if file is None else form.read_and_tell(file)
     names = form.columns if isinstance(form, TableForm) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
-    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
-    known = known if mask is None else known & mask
+    known = data.known() if mask is None else data.known() & mask
     unknown = int((~known).sum())
     if unknown == 0:
         how = "leave cells empty, or say what is known with --observed"
@@ -77,16 +75,16 @@ def fill_to(
     for variant, begin in track(work, "completing", console=shown, transient=True):
         rows = incomplete[begin : begin + size]
         x[variant, rows] = model.complete(
-            rows_of(data, rows),
+            data.select(rows),
             known[rows],
             steps=steps,
             sampler=plan.sampler,
             temperature=temperature,
-            seed=part_seed(seed, variant * len(incomplete) + begin),
+            seed=derive_seed(seed, "rows", variant * len(incomplete) + begin),
             batch_size=len(rows),
             states=True,
         )
-    with _files.staged(out) as unfinished:
+    with _files.staged_dir(out) as unfinished:
         files = []
         for variant, rows in enumerate(x):
             stem = "completed" if variants == 1 else f"completed-{variant + 1}"

@@ -10,7 +10,7 @@ from tauleap.cli.runs import DeviceName, RunFolder, open_run, rows_at_once, tell
 
 if TYPE_CHECKING:
     from tauleap.data import Form
-    from tauleap.pretrained import Model
+    from tauleap.model import Model
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tauleap.pretrained import Model
+    from tauleap.model import Model
 
 
 def read_labels(text: str, model: Model) -> str:

@@ -8,11 +8,10 @@ from pathlib import Path
 import torch
 
 from tauleap.cli.pattern import observed_mask
-from tauleap.cli.runs import rows_of
 from tauleap.data import Dataset, Form
 from tauleap.data.table import TableForm
 from tauleap.evaluate import Estimate
-from tauleap.pretrained import Model
+from tauleap.model import Model
 
 
 @dataclass(frozen=True)
@@ -38,16 +37,15 @@ def measure(
     """Rows of which nothing is left to be told are not counted."""
     data, told = form.read_and_tell(path)
     if rows is not None:
-        data = rows_of(data, torch.arange(min(rows, len(data))))
+        data = data.select(torch.arange(min(rows, len(data))))
     names = form.columns if isinstance(form, TableForm) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
-    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
-    scored = known if mask is None else known & ~mask
+    scored = data.known() if mask is None else data.known() & ~mask
     kept = scored.reshape(len(data), -1).any(1)
     if not bool(kept.any()):
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(kept.all()):
-        data = rows_of(data, kept.nonzero().flatten())
+        data = data.select(kept.nonzero().flatten())
     bits = model.bits_per_dim(data, mask, samples=samples, seed=seed, progress=progress)
     return Measured(bits, len(data), _entropy(data) if mask is None else None, told)
 

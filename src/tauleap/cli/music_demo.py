@@ -7,12 +7,14 @@ from pathlib import Path
 import torch
 
 from tauleap import _device
+from tauleap._seeds import derive_seed
 from tauleap.cli.playing import begin_with_opening
 from tauleap.cli.runs import tell
 from tauleap.data.music import MusicForm
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
-from tauleap.pretrained import Model, load
+from tauleap.model import Model
+from tauleap.pretrained import load
 
 MODEL = "music-small"
 _VARIANTS = 3
@@ -31,7 +33,7 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
     # The same weights fill a hole of four bars in what they have played, and play from nothing.
     around = torch.ones(form.steps, dtype=torch.bool)
     around[form.steps // 2 - 32 : form.steps // 2 + 32] = False
-    filled = model.complete(played[:1], around, steps=steps, seed=seed + 1, states=True)
+    filled = model.complete(played[:1], around, steps=steps, seed=derive_seed(seed, "completion"), states=True)
     free = model.sample(1, steps=steps, seed=seed, states=True)
     x = torch.cat([played, filled, free])
     given = torch.cat([known, around[None], torch.zeros(1, form.steps, dtype=torch.bool)])

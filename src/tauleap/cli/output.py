@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
-from tauleap._full_disk import REMEDY, is_full_disk
+from tauleap._files.full_disk import REMEDY, is_full_disk
 
 _BROKEN_PIPE = 141
 """128 + SIGPIPE, the exit code that a shell reports for other programs whose reader has left."""

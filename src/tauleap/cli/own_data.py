@@ -12,12 +12,12 @@ from typing import Any
 from torch import Tensor
 
 from tauleap._defaults import SAMPLING_STEPS
+from tauleap._seeds import derive_seed
 from tauleap.cli.own_samples import write_samples
-from tauleap.cli.runs import part_seed
 from tauleap.data import Opened
 from tauleap.data.table import TableForm
 from tauleap.fitting import fit
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.sampling import SamplingPlan
 from tauleap.training import is_first_rank
 
@@ -120,7 +120,7 @@ def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, i
 
     def draw(rows: int, steps: int, first: int) -> tuple[Tensor, float]:
         start = time.monotonic()
-        x = model.sample(rows, steps=steps, seed=part_seed(seed, first), states=True)
+        x = model.sample(rows, steps=steps, seed=derive_seed(seed, "rows", first), states=True)
         return x, time.monotonic() - start
 
     if deadline is None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from torch import Tensor
 
-from tauleap import _files, _owned, _read
+from tauleap import _files
+from tauleap._files import owned, safe_read
 from tauleap.data import Form
 from tauleap.training.folder import SAMPLES
 
@@ -31,7 +32,7 @@ def write_samples(run: Path, form: Form, x: Tensor) -> list[Path]:
         The files.
     """
     folder = next(path for path in _candidates(run) if _removed(path))
-    with _files.appearing(folder) as unfinished:
+    with _files.atomic_dir(folder) as unfinished:
         written = [path.name for path in form.write(x, unfinished)]
         (unfinished / _LIST).write_text(json.dumps({"files": written}) + "\n", encoding="utf-8")
     return [folder / name for name in written]
@@ -46,7 +47,7 @@ def _removed(folder: Path) -> bool:
     if not folder.is_dir() or folder.is_symlink():
         return not (folder.exists() or folder.is_symlink())
     try:
-        listed = _read.document(folder / _LIST, inside=folder)["files"]
+        listed = safe_read.read_json(folder / _LIST, inside=folder)["files"]
     except (OSError, ValueError, TypeError, KeyError):
         return False
-    return isinstance(listed, list) and _owned.remove_folder(folder, [_LIST, *listed])
+    return isinstance(listed, list) and owned.remove_folder(folder, [_LIST, *listed])

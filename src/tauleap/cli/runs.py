@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typing_extensions import Doc
 
 from tauleap import _shipped
-from tauleap._printable import printable
+from tauleap._files.printable import printable
 from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from tauleap.data import Dataset, Form
-    from tauleap.pretrained import Model
+    from tauleap.data import Form
+    from tauleap.model import Model
 
 RunFolder = Annotated[
     Path,
@@ -96,23 +94,20 @@ def fingerprint(model: Model) -> str:
     return digest.hexdigest()
 
 
-def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, passes: int = 1) -> int:
-    """Return how many rows are made at a time.
+def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, evaluations: int = 1) -> int:
+    """Return the batch size of a command.
 
     Args:
         model: the model, on its device.
-        given: the value of ``--batch-size``, which decides if it is there.
-        memory: gigabytes that a batch may take. Default: what its device allows.
-        passes: how many network evaluations of each row are made together. Default: 1.
+        given: the value of ``--batch-size``, which takes precedence.
+        memory: gigabytes that a batch may take. Default: chosen by :meth:`tauleap.Model.default_batch_size`.
+        evaluations: network evaluations per row that are batched together. Default: 1.
     """
     if given is not None:
         return at_least("--batch-size", given, 1)
     if memory is not None and not 0 < memory < math.inf:
         raise ValueError(f"--memory must be a finite number of gigabytes > 0, got {memory}")
-    from tauleap import _batch
-
-    entries = passes * math.prod(model.shape or (1,)) * model.num_states
-    return _batch.batch_rows(model.device, entries, memory=None if memory is None else memory * 2**30)
+    return model.default_batch_size(evaluations=evaluations, memory=None if memory is None else memory * 2**30)
 
 
 def at_least(option: str, value: int, least: int) -> int:
@@ -127,23 +122,6 @@ def warm(temperature: float) -> float:
     if not 0 < temperature < math.inf:
         raise ValueError(f"--temperature must be a finite number > 0, got {temperature}")
     return temperature
-
-
-def seeded(seed: int) -> int:
-    """A seed that a generator takes."""
-    if not 0 <= seed < 2**63:
-        raise ValueError(f"--seed must be between 0 and 2**63 - 1, got {seed}")
-    return seed
-
-
-def part_seed(seed: int, first: int) -> int:
-    """A seed of its own for the rows that begin with number ``first``, so that any part can be made by itself."""
-    return int.from_bytes(hashlib.sha256(f"{seed} {first}".encode()).digest()[:7], "big")
-
-
-def rows_of(data: Dataset, index: Tensor) -> Dataset:
-    """The rows at these positions."""
-    return data._take(index)
 
 
 def tell(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:

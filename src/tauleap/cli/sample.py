@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tauleap import _owned
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import DeviceName, ImageFormat, RunFolder, at_least, check_run, seeded, tell, warm
+from tauleap._files import owned
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import check_seed
+from tauleap.cli.runs import DeviceName, ImageFormat, RunFolder, at_least, check_run, tell, warm
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.shards import Shard
 from tauleap.cli.signals import importing
@@ -67,7 +68,7 @@ class Sample:
         if self.n > _MOST:
             raise ValueError(f"--n must be <= {_MOST:,}, got {self.n:,}: draw more into other folders, by other seeds")
         at_least("--steps", self.steps, 1)
-        seeded(self.seed)
+        check_seed(self.seed, name="--seed")
         warm(self.temperature)
         if not 0 < self.guidance < math.inf:
             raise ValueError(f"--guidance must be a finite number > 0, got {self.guidance}")
@@ -83,7 +84,7 @@ class Sample:
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
 
         check_run(self.run_folder)
-        _owned.check_no_file(out, "the samples")
+        owned.check_no_file(out, "the samples")
 
         with importing():
             from tauleap.cli.drawing import Request, draw_to, plan_of, recorded_batch_size
@@ -97,7 +98,7 @@ class Sample:
         asked = self.batch_size
         if asked is None and self.memory is None:
             asked = recorded_batch_size(out)
-        size = rows_at_once(model, asked, memory=self.memory, passes=1 if self.guidance == 1 else 2)
+        size = rows_at_once(model, asked, memory=self.memory, evaluations=1 if self.guidance == 1 else 2)
         plan, name, option = plan_of(
             model, self.steps, self.sampler, self.sampler_option, self.correctors, scale, start
         )

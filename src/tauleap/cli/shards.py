@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap import _owned
+from tauleap._files import owned
 
 _LOCK = ".lock"
 
@@ -52,7 +52,7 @@ class Shard:
 @contextmanager
 def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool]) -> Iterator[None]:
     """Holds ``folder`` together with others; the first one calls ``begin``, alone. It waits while somebody is alone."""
-    with _owned.open_plain(folder / _LOCK, "a+") as file:
+    with owned.open_plain(folder / _LOCK, "a+") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -72,7 +72,7 @@ def together(folder: Path, begin: Callable[[], None], begun: Callable[[], bool])
 @contextmanager
 def alone(folder: Path, *, wait: bool = True) -> Iterator[bool]:
     """Holds ``folder`` for this process only, as soon as no other has it; without ``wait``, yields False if one has."""
-    with _owned.open_plain(folder / _LOCK, "a+") as file:
+    with owned.open_plain(folder / _LOCK, "a+") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except BlockingIOError:

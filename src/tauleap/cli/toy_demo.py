@@ -25,11 +25,12 @@ from torch import Tensor
 
 from tauleap import _device, _files, recipes
 from tauleap.cli.runs import tell
+from tauleap.cli.toy_figure import Curve, Way, draw_figure
 from tauleap.cli.workers import Workers
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
-from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
-from tauleap.pretrained import Model, load
+from tauleap.model import Model
+from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, Sampler, TauLeaping, Uniformization, sample, uniform_grid
 from tauleap.training import Run, train
@@ -132,12 +133,12 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
     }
     model.save(out / "model")
     plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
-    with _files.replacing(out / "reverse.gif") as file:
+    with _files.atomic_write(out / "reverse.gif") as file:
         file.write(film)
-    with _files.replacing(out / "samples.npz") as file:
+    with _files.atomic_write(out / "samples.npz") as file:
         exact_x, leapt_x = (drawn[name].to(torch.uint8).numpy() for name in ("exact simulation", "tau-leaping"))
         np.savez_compressed(file, exact_simulation=exact_x, tau_leaping=leapt_x)
-    with _files.replacing(out / "metrics.json") as file:
+    with _files.atomic_write(out / "metrics.json") as file:
         file.write(json.dumps(metrics, indent=2, allow_nan=False).encode() + b"\n")
     console.print(_table(entries, metrics))
     files = {what: out / name for name, what in FILES.items()}

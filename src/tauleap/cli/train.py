@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tauleap import _read
+from tauleap._files import safe_read
+from tauleap._files.full_disk import explaining_full_disk
 from tauleap._formats import check_supported
-from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import at_least, seeded, tell
+from tauleap._seeds import check_seed
+from tauleap.cli.runs import at_least, tell
 from tauleap.cli.signals import importing
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ class Train:
                 raise ValueError(f"--{field.name.replace('_', '-')} {why}")
 
     def _run_data(self, path: Path, began: float) -> None:
-        seed = seeded(0 if self.seed is None else self.seed)
+        seed = check_seed(0 if self.seed is None else self.seed, name="--seed")
         if self.steps is not None:
             at_least("--steps", self.steps, 1)
         check_supported(path)
@@ -263,7 +264,7 @@ def _falling(settings: Settings, steps: int | None, folder: Path) -> dict[str, i
 
     for _, checkpoint in reversed(checkpoint_folders(folder)):
         try:
-            recorded = _read.document(checkpoint / "recipe.json", inside=checkpoint)
+            recorded = safe_read.read_json(checkpoint / "recipe.json", inside=checkpoint)
             decay = recorded["recipe"]["settings"]["decay"]
         except (OSError, ValueError, TypeError, KeyError):
             continue  # damaged: training looks at it more closely

@@ -102,7 +102,7 @@ class ArrayForm(Form):
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.npy"
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             save_array(file, self._decoded(x))
         return [path]
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,6 +17,14 @@ from tauleap.data.mapped import MappedRows
 
 _COUNTED, _COUNTED_BLOCKS = 2**25, 256
 """Values of a mapped file in which frequencies are counted, and blocks of neighbouring rows that they come from."""
+
+
+class Rows(NamedTuple):
+    """Some rows of a dataset: states int64 (n, *shape), and where there are any, missing values and conditions."""
+
+    x: Tensor
+    missing: Tensor | None
+    condition: Tensor | None
 
 
 @dataclass(frozen=True)
@@ -66,10 +74,39 @@ class Dataset:
         return tuple(self.x.shape[1:])
 
     def rows(self, index: Tensor) -> Tensor:
-        """The rows at the positions ``index`` (n,), as int64."""
+        """Return the states of some rows as int64.
+
+        Args:
+            index: positions of rows, int64 (n,).
+        """
         if isinstance(self.x, MappedRows):
             return self.x.take(index)
         return self.x.index_select(0, index).long()
+
+    def select(self, index: Tensor) -> Dataset:
+        """Return some rows as a dataset, without reading those that stay in a file.
+
+        Args:
+            index: positions of rows, int64 (n,).
+        """
+        condition = None if self.condition is None else self.condition[index]
+        missing = None if self.missing is None else self.missing[index]
+        x = self.x.select(index) if isinstance(self.x, MappedRows) else self.x[index]
+        return Dataset(x, self.num_states, condition, missing, self.sizes)
+
+    def batch(self, index: Tensor, device: torch.device | str = "cpu") -> Rows:
+        """Return states, missing values and conditions of some rows on a device.
+
+        Args:
+            index: positions of rows, int64 (n,).
+            device: where the tensors are put. Default: the CPU.
+        """
+        missing, condition = (None if a is None else a[index].to(device) for a in (self.missing, self.condition))
+        return Rows(self.rows(index).to(device), missing, condition)
+
+    def known(self) -> Tensor:
+        """Return a bool mask (n, *shape), true where the value is not missing."""
+        return torch.ones(self.x.shape, dtype=torch.bool) if self.missing is None else ~self.missing
 
     def in_memory(self) -> Tensor:
         """Return ``x`` as a tensor; rows that stay in a file are read.
@@ -99,7 +136,11 @@ class Dataset:
         return (starts[:, None] + torch.arange(number // blocks)).flatten()
 
     def split(self, last: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """All but ``last`` rows, and ``last`` rows that were chosen at random: to train with, and to test with.
+        """Return all but ``last`` rows for training, and ``last`` random rows for testing.
+
+        Args:
+            last: number of rows for testing.
+            seed: seed of the choice. Default: 0.
 
         >>> train, test = Dataset(torch.arange(10)[:, None], num_states=10).split(3)
         >>> len(train), len(test)
@@ -112,7 +153,7 @@ class Dataset:
             kept, chosen = self.x.split(last, seed)
             return replace(self, x=kept), replace(self, x=chosen)
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
-        return self._take(order[:-last]), self._take(order[-last:])
+        return self.select(order[:-last]), self.select(order[-last:])
 
     def describe(self) -> dict[str, Any]:
         """What it is, as JSON can hold it: two datasets with one description have the same rows in the same order."""
@@ -128,12 +169,6 @@ class Dataset:
         more = {} if self.missing is None else {"missing": int(self.missing.sum())}
         more |= {} if self.sizes is None else {"sizes": self.sizes.tolist()}
         return size | more | {"sha256": digest.hexdigest()}
-
-    def _take(self, index: Tensor) -> Dataset:
-        condition = None if self.condition is None else self.condition[index]
-        missing = None if self.missing is None else self.missing[index]
-        x = self.x.select(index) if isinstance(self.x, MappedRows) else self.x[index]
-        return Dataset(x, self.num_states, condition, missing, self.sizes)
 
     def _check_mapped(self, x: MappedRows) -> None:
         if len(x.shape) < 2 or len(x) == 0:

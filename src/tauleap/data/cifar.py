@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap import _formats, _read
+from tauleap import _formats
+from tauleap._files import safe_read
 from tauleap.data import download as downloads
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
@@ -130,7 +131,7 @@ def _pickled(name: str) -> str:
 
 def _file(path: Path) -> bytes:
     _check_size(limits.size(path, _MOST_UNPACKED), str(path))
-    return _read.content(path, most=_MOST_UNPACKED)
+    return safe_read.read_bytes(path, most=_MOST_UNPACKED)
 
 
 def _check_size(size: int, where: str) -> None:

@@ -40,7 +40,7 @@ def fetch(url: str, path: Path, *, md5: str, most: int) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     digest, got = hashlib.md5(usedforsecurity=False), 0
-    with _files.replacing(path) as file, closing(_blocks(url)) as blocks:
+    with _files.atomic_write(path) as file, closing(_blocks(url)) as blocks:
         for block in blocks:
             got += len(block)
             if got > most:

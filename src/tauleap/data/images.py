@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _files, _formats
-from tauleap._picture import on_white, upright
+from tauleap._files.pictures import on_white, upright
 from tauleap.data import limits
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
@@ -255,6 +255,6 @@ def _save(pixels: Tensor, path: Path) -> Path:
     import PIL.Image
 
     array = pixels[0].numpy() if len(pixels) == 1 else pixels.permute(1, 2, 0).contiguous().numpy()
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         PIL.Image.fromarray(array).save(file, format="PNG")
     return path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tauleap import _read
+from tauleap._files import safe_read
 
 FILE_BYTES = 2**30
 """Of one file that is read as a whole, and of what an archive unpacks to."""
@@ -22,7 +22,7 @@ CATEGORIES = 1000
 def contents(path: Path, most: int | None = None) -> bytes:
     """The bytes of a file that is not too large."""
     size(path, most)
-    return _read.content(path, most=FILE_BYTES if most is None else most)
+    return safe_read.read_bytes(path, most=FILE_BYTES if most is None else most)
 
 
 def size(path: Path, most: int | None = None, *, remedy: str = "write a part of it to a file of its own") -> int:

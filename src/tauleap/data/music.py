@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _files, _formats
-from tauleap._printable import printable
+from tauleap._files.printable import printable
 from tauleap.data import limits, windows
 from tauleap.data.arrays import Dataset
 from tauleap.data.folder import files_in
@@ -122,7 +122,7 @@ class MusicForm(RowFiles):
             for suffix in (".mid", ".wav") if number < _HEARD else (".mid",):
                 files.append(folder / f"{stem}-{number:06d}{suffix}")
                 if anew or not files[-1].exists():
-                    with _files.replacing(files[-1]) as file:
+                    with _files.atomic_write(files[-1]) as file:
                         file.write(_midi(row) if suffix == ".mid" else _sound(row))
         return files
 

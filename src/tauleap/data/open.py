@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tauleap import _formats
-from tauleap._printable import one_line, printable
+from tauleap._files.printable import one_line, printable
 from tauleap.data.array_open import open_array
 from tauleap.data.folder import files_in
 from tauleap.data.form import Opened

@@ -109,7 +109,7 @@ class TableForm(Form):
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.csv"
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             text = io.TextIOWrapper(file, encoding="utf-8", newline="")
             self._print(x, text)
             text.flush()

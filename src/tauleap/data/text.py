@@ -69,7 +69,7 @@ class TextForm(Form):
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.txt"
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             for number, text in enumerate(self.texts(x), start=first):
                 file.write(f"=== {number}\n{text}\n".encode("utf-8", "surrogatepass"))
         return [path]

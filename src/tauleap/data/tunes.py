@@ -52,7 +52,7 @@ def open_tunes(*, cache: Path | None = None) -> Opened:
         found = pieces.opened(MusicForm(STEPS), f"music21 {version}", "tunes")
         kept.parent.mkdir(parents=True, exist_ok=True)
         report = np.frombuffer(json.dumps(found.report).encode(), dtype=np.uint8)
-        with _files.replacing(kept) as file:
+        with _files.atomic_write(kept) as file:
             np.savez_compressed(file, x=found.dataset.in_memory().numpy(), report=report)
     return found
 

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from tauleap import _read
-from tauleap._picture import on_white, upright
+from tauleap._files import safe_read
+from tauleap._files.pictures import on_white, upright
 
 _SUFFIXES = (".png", ".jpg", ".jpeg")
 _SHEET = re.compile(r"samples(-from-\d{8})?\.png")
@@ -105,7 +105,7 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
 def _finished(request: Path) -> bool:
     """Whether ``tauleap sample`` has listed the files: then parts are left by a killed process, or hold other files."""
     try:
-        return bool(_read.document(request, inside=request.parent)["files"])
+        return bool(safe_read.read_json(request, inside=request.parent)["files"])
     except (OSError, ValueError, TypeError, KeyError):
         return False
 

@@ -87,7 +87,7 @@ def save_png(figure: Figure, path: str | os.PathLike[str], *, colours: int | Non
 
     With a palette of ``colours`` a picture of many small things takes a quarter of the bytes.
     """
-    with matplotlib.rc_context(STYLE), _files.replacing(path) as file:
+    with matplotlib.rc_context(STYLE), _files.atomic_write(path) as file:
         if colours is None:
             FigureCanvasAgg(figure).print_figure(file, format="png", dpi=2 * figure.dpi)
         else:
@@ -117,7 +117,7 @@ def save_gif(
     durations[0] = durations[-1] = round(1000 * ends)
     film = io.BytesIO()  # Pillow hides the error of a full disk when it writes into a file
     frames[0].save(film, format="GIF", save_all=True, append_images=frames[1:], duration=durations, loop=0)
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         file.write(film.getbuffer())
     return Path(path)
 

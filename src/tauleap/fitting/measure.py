@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap import _read
-from tauleap.baseline import independent_rows, varying_sites
+from tauleap._files import safe_read
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
-from tauleap.pretrained import Model, load
+from tauleap.fitting.baseline import independent_rows, varying_sites
+from tauleap.model import Model
+from tauleap.pretrained import load
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
@@ -119,7 +120,7 @@ def _best(folder: Path, last: Path) -> Path:
     Small data is learnt by heart when there is time for it.
     """
     try:
-        text = _read.content(folder / "validation.csv", inside=folder).decode()
+        text = safe_read.read_bytes(folder / "validation.csv", inside=folder).decode()
         looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
     except (OSError, ValueError, KeyError, TypeError):
         return last
@@ -145,20 +146,21 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor
     generator = torch.Generator().manual_seed(seed)
     # Many sites tell as much of one time as few sites of many.
     times = max(2, min(8, 512 // math.prod(data.shape)))
-    size = max(1, min(256, model._rows_at_once() // times))
+    size = max(1, min(256, model.default_batch_size() // times))
     values: list[Tensor] = []
     longest, begin = 0.0, 0
     while begin < len(data) and (begin == 0 or time.monotonic() + longest < deadline):
         start = time.monotonic()
         index = torch.arange(begin, min(begin + size, len(data)))
+        rows = data.batch(index, model.device)
         estimate = bits_per_dim(
             model.reverse,
-            data.rows(index).to(model.device),
+            rows.x,
             samples=times,
-            batch_size=model._rows_at_once(),
+            batch_size=model.default_batch_size(),
             per_datapoint=True,
-            missing=None if data.missing is None else data.missing[index].to(model.device),
-            condition=None if data.condition is None else data.condition[index].to(model.device),
+            missing=rows.missing,
+            condition=rows.condition,
             generator=generator,
         )
         values.append(estimate.value)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from tauleap import _check
@@ -59,7 +58,7 @@ def split_rows(
         test = held_out_songs(songs, number, seed=seed)
         if bool(test.any()):
             report.append(f"held out: {int(test.sum())} of {len(data)} rows, all of {len(songs[test].unique())} songs")
-            return data._take((~test).nonzero().flatten()), data._take(test.nonzero().flatten()), report
+            return data.select((~test).nonzero().flatten()), data.select(test.nonzero().flatten()), report
         report.append("one song is most of the data: the rows held out are of songs that are trained with as well")
     train_rows, held_out = data.split(number, seed=seed)
     return train_rows, held_out, report
@@ -78,8 +77,7 @@ def _songs(data: Dataset, form: Form | None, groups: Tensor | None) -> Tensor | 
 
 def _known_rows(data: Dataset) -> Tensor:
     """Those of which something is known."""
-    known = torch.ones(len(data), 1, dtype=torch.bool) if data.missing is None else ~data.missing
-    return known.reshape(len(data), -1).any(1)
+    return data.known().reshape(len(data), -1).any(1)
 
 
 def _with_something(data: Dataset) -> tuple[Dataset, int]:
@@ -92,4 +90,4 @@ def _with_something(data: Dataset) -> tuple[Dataset, int]:
     gone = int((~kept).sum())
     if not gone:
         return data, 0
-    return data._take(kept.nonzero().flatten()), gone
+    return data.select(kept.nonzero().flatten()), gone

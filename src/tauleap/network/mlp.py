@@ -70,18 +70,10 @@ class ResidualMLP(Network):
         sides = check_shape(shape)
         check_sizes(width=width, hidden=hidden, depth=depth, time_hidden=time_hidden, time_width=time_width)
         check_even(time_size=time_size)
-        super().__init__(
-            num_states=num_states,
-            shape=list(sides),
-            width=width,
-            hidden=hidden,
-            depth=depth,
-            time_size=time_size,
-            time_hidden=time_hidden,
-            time_width=time_width,
-            one_hot=one_hot,
-            mark_observed=mark_observed,
-        )
+        sizes = {"width": width, "hidden": hidden, "depth": depth}
+        sizes |= {"time_size": time_size, "time_hidden": time_hidden, "time_width": time_width}
+        flags = {"one_hot": one_hot, "mark_observed": mark_observed}
+        super().__init__(num_states=num_states, shape=list(sides), **sizes, **flags)
         self.num_states = num_states
         self.shape = sides
         self.one_hot = one_hot

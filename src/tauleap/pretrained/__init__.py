@@ -1,13 +1,18 @@
-"""Models on disk: ``config.json`` says how to build one, ``model.safetensors`` holds its weights. No pickles.
+"""Find and load saved models: in a folder, in a run, in the package or on the Hugging Face hub.
 
-Nothing in a downloaded model is run: the configuration names classes that tauleap has or that ``load`` is given, with
-numbers for arguments.
+- ``loading``: :func:`load`, which checks the files, rebuilds the model and sets its weights.
+- ``builtin``: the models of the package, in ``models/``.
+- ``checkpoints``: the checkpoints and the report of a run.
+- ``download``, ``hub``: repositories of the Hugging Face hub.
+- ``rebuild``: checks before training that a model of the user's own classes can be rebuilt.
+
+Loading a downloaded model runs no code of its author: the configuration names classes that tauleap has or that ``load``
+is given, with numbers for arguments. :mod:`tauleap.storage` defines the files.
 """
 
 from tauleap.pretrained.builtin import builtin_models
-from tauleap.pretrained.config import UnknownClassError
 from tauleap.pretrained.hub import load_from_hub, push_to_hub
-from tauleap.pretrained.model import Model
-from tauleap.pretrained.storage import load
+from tauleap.pretrained.loading import load
+from tauleap.storage.config import UnknownClassError
 
-__all__ = ["Model", "UnknownClassError", "builtin_models", "load", "load_from_hub", "push_to_hub"]
+__all__ = ["UnknownClassError", "builtin_models", "load", "load_from_hub", "push_to_hub"]

@@ -1,15 +1,24 @@
-"""Where the checkpoints of a run are: found by their names, whether or not ``latest`` has survived a copy."""
+"""Find the checkpoints of a run, and write and read its report.
+
+Checkpoints are found by their names, whether or not the link ``latest`` has survived a copy of the folder.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from tauleap import _read
-from tauleap._manifest import MANIFEST
+from tauleap import _files
+from tauleap._files import safe_read
+from tauleap._files.manifest import MANIFEST
+from tauleap.storage.save import has_right_checksum, with_checksum
 
 LATEST = "latest"
 REPORT = "report.json"
+_REPORT_CHECKSUM = "sha256"
 CHECKPOINT_FILES = ("config.json", "model.safetensors", "recipe.json", "state.pt", MANIFEST)
 """Everything that training writes into the folder of a checkpoint."""
 
@@ -36,6 +45,9 @@ def latest_checkpoint(run: Path) -> Path | None:
 
     That is the target of the link ``latest``. A copy may have made it a folder, or lost it: then it is the checkpoint
     of which ``latest`` is a copy, or the one that ``report.json`` chose at the end of training, or the newest.
+
+    Args:
+        run: the folder of a run, which need not exist.
     """
     link, folders = run / LATEST, checkpoint_folders(run)
     by_name = {path.name: path for _, path in folders}
@@ -50,10 +62,42 @@ def latest_checkpoint(run: Path) -> Path | None:
     return _reported(run, folders) or (folders[-1][1] if folders else None)
 
 
+def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
+    """Write the report of a checkpoint's model beside the checkpoint, which is never changed.
+
+    Args:
+        run: the folder of the run.
+        checkpoint: the folder of the checkpoint.
+        about: the report, as JSON can hold it.
+    """
+    report = with_checksum({"checkpoint": checkpoint.name, "about": about}, _REPORT_CHECKSUM)
+    content = json.dumps(report, indent=2, allow_nan=False)
+    with _files.atomic_write(run / REPORT) as file:
+        file.write(content.encode() + b"\n")
+
+
+def read_report(run: Path, checkpoint: Path) -> dict[str, Any]:
+    """Return the report of a checkpoint's model; empty if there is none, or if it is damaged.
+
+    Args:
+        run: the folder of the run, or the checkpoint itself.
+        checkpoint: the folder of the checkpoint.
+    """
+    folder = run if (run / REPORT).is_file() else run.parent
+    try:
+        report = safe_read.read_json(folder / REPORT, inside=folder)
+    except (OSError, ValueError):
+        return {}
+    fits = isinstance(report, dict) and report.get("checkpoint") == checkpoint.resolve().name
+    fits = fits and has_right_checksum(report, _REPORT_CHECKSUM)
+    about = report.get("about") if fits else None
+    return about if isinstance(about, dict) else {}
+
+
 def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
     """The checkpoint that the report names, if the report was written after the newest checkpoint."""
     try:
-        report = _read.document(run / REPORT, inside=run)
+        report = safe_read.read_json(run / REPORT, inside=run)
         named, last = report["checkpoint"], report["about"]["steps_trained"]
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -63,6 +107,6 @@ def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
 
 def _manifest(folder: Path) -> bytes | None:
     try:
-        return _read.content(folder / MANIFEST, inside=folder, most=_read.JSON_BYTES)
+        return safe_read.read_bytes(folder / MANIFEST, inside=folder, most=safe_read.JSON_BYTES)
     except (OSError, ValueError):
         return None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tauleap import _shipped
-from tauleap._printable import one_line
+from tauleap._files.printable import one_line
 
 FILES = ("config.json", "model.safetensors")
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from tauleap import _device
+from tauleap.model import Model
 from tauleap.pretrained.download import download, hub_package
-from tauleap.pretrained.model import Model
-from tauleap.pretrained.storage import load
+from tauleap.pretrained.loading import load
 
 if TYPE_CHECKING:
     from huggingface_hub import HfApi

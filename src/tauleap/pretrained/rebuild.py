@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap.pretrained.config import IN_DENOISER, IN_PROCESS, build, describe, is_ours
-from tauleap.pretrained.constructor import remedy
-from tauleap.pretrained.model import Model
+from tauleap.model import Model
 from tauleap.reverse import ReverseProcess
+from tauleap.storage.config import IN_DENOISER, IN_PROCESS, build, describe, is_ours
+from tauleap.storage.constructor import remedy
 
 
 def check_rebuilds(model: Model, x: Tensor, condition: Tensor | None = None) -> list[type]:

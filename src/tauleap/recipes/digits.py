@@ -12,10 +12,10 @@ from torch.nn.functional import pad
 from tauleap import data
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import UNet
 from tauleap.noise import Exponential, Gaussian
 from tauleap.objective import CompleteElbo
-from tauleap.pretrained import Model
 from tauleap.training import Recipe, Settings
 
 _STATES, _HELD_OUT = 17, 297

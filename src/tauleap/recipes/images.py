@@ -21,27 +21,25 @@ from tauleap import data as sources
 from tauleap.data import Dataset
 from tauleap.data.images import ImageForm
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
-from tauleap.network import ByTime, UNet
+from tauleap.model import Model
+from tauleap.network import UNet
 from tauleap.noise import Absorbing, Exponential, ForwardProcess, Gaussian, LogLinear
 from tauleap.objective import (
     CompleteElbo,
     CrossEntropy,
     DiscreteTimeElbo,
-    LogUniformTimes,
     Objective,
     PaperElbo,
     Subsampled,
     TiltedTimes,
 )
-from tauleap.pretrained import Model
+from tauleap.recipes.settings import paper_settings
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 from tauleap.training.augment import ForgetLabels, flip_left_right
 
 LEVELS, DIGITS = 256, 10
 _HELD_OUT = 1000
-CUT = 0.3
-"""Before this time a digit can be seen, and its pixels are to be cleaned; after it the digit itself is guessed."""
 DIRECT = 0.001
 """Weight of direct supervision (Appendix D)."""
 
@@ -67,36 +65,23 @@ def weighted() -> Objective:
     In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
     0.9, is learnt late.
     """
-    return _sparingly(CompleteElbo(times=TiltedTimes(0.01, power=1.5)))
+    return subsampled(CompleteElbo(times=TiltedTimes(0.01, power=1.5)))
 
 
-def as_loud_at_late_times() -> Objective:
-    """The complete bound from :data:`CUT` on, with weights in time of one over the norm of its gradient.
-
-    What a digit looks like is settled at these times. Norms, of a network for all times after 3,000 steps with
-    :func:`weighted`, 48 images at each time: 214 at t = 0.3, 124 at 0.5, 91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57
-    at 0.93.
-    """
-    weights = [0.5, 0.6, 0.8, 1.0, 1.05, 1.2, 1.35, 1.9, 3.2, 7.0, 19.0, 55.0, 200.0, 220.0]
-    return _sparingly(CompleteElbo(times=TiltedTimes(CUT, weights=weights)))
-
-
-def even_in_log_time() -> Objective:
-    """The complete bound, at times that are even in log t, as its integrand grows like 1 / t towards the data.
-
-    It looks at half of the sites: at early times the gradient is nearly all noise, and fewer make it worse.
-    """
-    return _sparingly(CompleteElbo(times=LogUniformTimes(0.01)), sites=0.5, share=4)
-
-
-def discrete_time(steps: int, *, sites: float = 0.125, share: int = 8) -> Objective:
+def discrete_time(steps: int, *, site_fraction: float = 0.125, samples_per_time: int = 8) -> Objective:
     """D3PM's hybrid loss: our noise cut at ``steps`` times, which is not quite the kernel that D3PM published."""
-    return _sparingly(DiscreteTimeElbo(steps) + DIRECT * CrossEntropy(), sites, share)
+    return subsampled(DiscreteTimeElbo(steps) + DIRECT * CrossEntropy(), site_fraction, samples_per_time)
 
 
-def _sparingly(objective: Objective, sites: float = 0.125, share: int = 8) -> Objective:
-    """With 256 states and a small network the loss would otherwise cost more than the network."""
-    return Subsampled(objective, site_fraction=sites, samples_per_time=share)
+def subsampled(objective: Objective, site_fraction: float = 0.125, samples_per_time: int = 8) -> Objective:
+    """Return the objective on some of the sites, because with 256 states it would cost more than a small network.
+
+    Args:
+        objective: the objective on all sites.
+        site_fraction: the fraction of sites. Default: an eighth.
+        samples_per_time: samples that share a time. Default: 8.
+    """
+    return Subsampled(objective, site_fraction=site_fraction, samples_per_time=samples_per_time)
 
 
 def published_denoiser() -> Denoiser:
@@ -109,31 +94,24 @@ def small_denoiser(labels: bool = False) -> Denoiser:
 
     With ``labels`` it is also told the digit, or that it is not known.
     """
-    return TruncatedLogistic(_small_network(LEVELS, labels), LEVELS)
-
-
-def early_denoiser(labels: bool = False) -> Denoiser:
-    """For early times: smaller than :func:`small_denoiser`, without patches, as pixels are to be cleaned one by one."""
-    return TruncatedLogistic(_early_network(labels), LEVELS)
-
-
-def denoiser_by_time(labels: bool = False) -> Denoiser:
-    """The network of :func:`early_denoiser` before :data:`CUT`, and that of :func:`small_denoiser` from there on."""
-    return TruncatedLogistic(ByTime([_early_network(labels), _small_network(LEVELS, labels)], at=[CUT]), LEVELS)
+    return TruncatedLogistic(small_unet(LEVELS, labels), LEVELS)
 
 
 def small_masked_denoiser(labels: bool = False) -> Denoiser:
     """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
     states = LEVELS + 1
-    network = _small_network(states, labels, outputs=states, output_kernel=1, masked=True)
+    network = small_unet(states, labels, outputs=states, output_kernel=1, masked=True)
     return NetworkDenoiser(network.begin_smooth())
 
 
-def _early_network(labels: bool) -> UNet:
-    return _small_network(LEVELS, labels, width=32, depth=1, attention_levels=(), patch=1)
+def small_unet(states: int, labels: bool, **more: Any) -> UNet:
+    """Return the U-Net for one channel and 28 x 28.
 
-
-def _small_network(states: int, labels: bool, **more: Any) -> UNet:
+    Args:
+        states: number of states of a pixel.
+        labels: whether the network is class-conditional.
+        more: other arguments of :class:`tauleap.network.UNet`.
+    """
     given: dict[str, Any] = {
         "width": 48,
         "multipliers": (1, 2),
@@ -149,20 +127,7 @@ def _small_network(states: int, labels: bool, **more: Any) -> UNet:
 
 def published_settings() -> Settings:
     """Adam with 2e-4, batches of 128, two million steps."""
-    return Settings(
-        batch_size=128,
-        lr=2e-4,
-        warmup=5000,
-        ema=0.9999,
-        clip=1.0,
-        steps=2_000_000,
-        checkpoint_every=5000,
-        log_every=500,
-        validate_every=20_000,
-        validation_rows=256,
-        sample_every=20_000,
-        samples=16,
-    )
+    return paper_settings(batch_size=128, steps=2_000_000, samples=16)
 
 
 def small_settings(steps: int = 10_000) -> Settings:

@@ -19,11 +19,12 @@ from tauleap.data.music import STEPS, MusicForm
 from tauleap.data.songs import in_all_keys, split_by_song
 from tauleap.data.tunes import open_tunes
 from tauleap.denoise import NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import MusicTransformer, Network, SequenceTransformer
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, LogLinear, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
 from tauleap.observed import Observed
-from tauleap.pretrained import Model
+from tauleap.recipes.settings import paper_settings
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 
@@ -91,20 +92,7 @@ def quick_network(num_states: int = NUM_STATES + 1) -> SequenceTransformer:
 
 def published_settings() -> Settings:
     """Adam with 2e-4, batches of 64, a million steps."""
-    return Settings(
-        batch_size=64,
-        lr=2e-4,
-        warmup=5000,
-        ema=0.9999,
-        clip=1.0,
-        steps=1_000_000,
-        checkpoint_every=5000,
-        log_every=500,
-        validate_every=20_000,
-        validation_rows=256,
-        sample_every=20_000,
-        samples=4,
-    )
+    return paper_settings(batch_size=64, steps=1_000_000, samples=4)
 
 
 def small_settings() -> Settings:

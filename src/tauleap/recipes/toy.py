@@ -8,10 +8,10 @@ from torch import Tensor
 
 from tauleap.data import Dataset, tau_pmf, tau_points
 from tauleap.denoise import ExactDenoiser, NetworkDenoiser
+from tauleap.model import Model
 from tauleap.network import ResidualMLP
 from tauleap.noise import Exponential, Gaussian
 from tauleap.objective import CompleteElbo, LogUniformTimes, PaperElbo
-from tauleap.pretrained import Model
 from tauleap.reverse import ReverseProcess
 from tauleap.training import Recipe, Settings
 

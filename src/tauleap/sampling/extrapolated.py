@@ -41,8 +41,8 @@ class Extrapolated(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        u = (t + s) / 2
         first = reverse.at(x, t, observed=observed, condition=condition).checked()
+        u = (t + s) / 2
         between = first.draw_step(u, generator=generator)
         second = reverse.posterior(between, u, observed=observed, condition=condition)
         probs = 2 * second.probs - first.with_own_evidence(between, u).probs

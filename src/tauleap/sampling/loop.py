@@ -15,6 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from tauleap import _check, _device
+from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import lacks_float64, moved
@@ -181,7 +182,9 @@ def sample(
                 final,
                 None if observed is None else _part_of(observed, part, device),
                 None if condition is None else condition[part].to(device),
-                _block_generator(base, block, device if generator is None else generator.device),
+                _device.new_generator(
+                    device if generator is None else generator.device, derive_seed(base, "block", block)
+                ),
             )
             x = None if start is None else start[part].to(device)
             parts.append(run(x, torch.Size((part.stop - part.start, *site_shape)), advance))
@@ -312,11 +315,3 @@ def _kept_times(trace: object, times: list[float]) -> frozenset[float]:
 
 def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:
     return Observed(observed.mask[part].to(device), observed.values[part].to(device))
-
-
-def _block_generator(base: int, block: int, device: torch.device) -> torch.Generator:
-    """A generator whose seed mixes the two numbers well (splitmix64), so that neighbouring blocks share nothing."""
-    mixed = (base + (block + 1) * 0x9E3779B97F4A7C15) % 2**64
-    mixed = (mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB % 2**64
-    return _device.new_generator(device, (mixed ^ (mixed >> 31)) % 2**63)

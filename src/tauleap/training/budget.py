@@ -94,8 +94,7 @@ def _seconds_a_step(recipe: Recipe, fabric: Fabric, accumulate: int) -> float:
         model.reverse.to(device)
         optimizer = torch.optim.Adam(model.reverse.parameters(), fused=True)
         index = torch.arange(max(1, recipe.settings.batch_size // (fabric.world_size * accumulate))) % len(data)
-        x0, missing = data.rows(index).to(device), None if data.missing is None else data.missing[index].to(device)
-        condition = None if data.condition is None else data.condition[index].to(device)
+        x0, missing, condition = data.batch(index, device)
         took = []
         began = time.monotonic()
         while len(took) < 3 or (len(took) < 20 and time.monotonic() - began < 1.0):

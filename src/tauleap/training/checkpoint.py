@@ -17,9 +17,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tauleap import _files, _manifest, _owned, _read
-from tauleap._full_disk import explaining_full_disk
-from tauleap._manifest import MANIFEST, Manifest
+from tauleap import _files
+from tauleap._files import manifest, owned, safe_read
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.manifest import MANIFEST, Manifest
 from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, checkpoint_folders
 
 _DAMAGED = re.compile(r"damaged-(?:[0-9]+-)?step-[0-9]{8,}")
@@ -35,7 +36,7 @@ class Checkpoint:
 
     def read(self, name: str) -> bytes:
         """The contents of a file."""
-        return _read.content(self.folder / name, inside=self.folder)
+        return safe_read.read_bytes(self.folder / name, inside=self.folder)
 
 
 class Checkpoints:
@@ -51,16 +52,16 @@ class Checkpoints:
         path = self.folder / f"step-{step:08d}"
         if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
             raise FileExistsError(f"{path} is in the way of a checkpoint: move it away and give the same command again")
-        with _files.appearing(path) as unfinished:
-            for name, content in {**files, MANIFEST: _manifest.to_bytes(files)}.items():
+        with _files.atomic_dir(path) as unfinished:
+            for name, content in {**files, MANIFEST: manifest.to_bytes(files)}.items():
                 (unfinished / name).write_bytes(content)
         return self.publish(Checkpoint(step, path))
 
     def publish(self, checkpoint: Checkpoint) -> Checkpoint:
         """Makes a checkpoint the latest, removes all but the last few, and returns it."""
-        _files.point(self.folder / LATEST, checkpoint.folder.name)
+        _files.replace_symlink(self.folder / LATEST, checkpoint.folder.name)
         for old in self._found()[: -self.keep]:
-            _owned.remove_folder(old.folder, CHECKPOINT_FILES)
+            owned.remove_folder(old.folder, CHECKPOINT_FILES)
         return checkpoint
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
@@ -83,17 +84,15 @@ class Checkpoints:
                 raise ValueError(f"every checkpoint in {self.folder} is damaged ({told}): {_NEW_FOLDER}")
             return None
         if is_copied:
-            say(
-                f"{latest} is not a link to a checkpoint: it was put aside as {_owned.set_aside(latest, 'copied').name}"
-            )
+            say(f"{latest} is not a link to a checkpoint: it was put aside as {owned.set_aside(latest, 'copied').name}")
         for checkpoint, trouble in damaged:
-            name = _owned.set_aside(checkpoint.folder, "damaged").name
+            name = owned.set_aside(checkpoint.folder, "damaged").name
             say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {name}")
         if damaged:
             say(f"going on from the previous checkpoint, {found[-1].folder}")
         # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
         if latest.resolve() not in [each.folder.resolve() for each in found]:
-            _files.point(latest, found[-1].folder.name)
+            _files.replace_symlink(latest, found[-1].folder.name)
         return found[-1]
 
     def last_step(self) -> int:
@@ -134,11 +133,11 @@ def is_whole(folder: Path) -> bool:
 def _trouble(folder: Path) -> str | None:
     """What is wrong with a checkpoint; None where nothing is."""
     try:
-        manifest = Manifest(folder)
-        for name in manifest.files:
-            manifest.read(name)
+        found = Manifest(folder)
+        for name in found.files:
+            found.read(name)
     except FileNotFoundError as error:
         return f"{Path(error.filename).name} is missing"
-    except _read.UnreadableError as error:
+    except safe_read.UnreadableError as error:
         return f"{Path(error.path).name} {error.problem}"
     return None

@@ -17,21 +17,22 @@ from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from tauleap import _device, _read
+from tauleap import _device
 from tauleap._draw import PartOfBatch
+from tauleap._files import safe_read
+from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.evaluate._mode import evaluating
+from tauleap.model import Model
 from tauleap.observed import Observed
-from tauleap.pretrained import Model
-from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
-from tauleap.pretrained.weights import load_bytes
+from tauleap.storage.save import WEIGHTS, as_files, configuration
+from tauleap.storage.weights import load_bytes
 from tauleap.training import state
 from tauleap.training.checkpoint import Checkpoint
 from tauleap.training.ema import Ema
 from tauleap.training.order import Order
 from tauleap.training.ranks import largest, on_first
 from tauleap.training.recipe import Batch, Recipe
-from tauleap.training.seeds import seed_global, seed_of
 
 STATE = "state.pt"
 _NETWORK = "denoiser.network."
@@ -107,15 +108,15 @@ class Engine:
     def backward(self, n: int) -> dict[str, Tensor]:
         """Makes the gradient of the n-th step's batch: the loss and its terms, for this rank's part of the batch."""
         seed, pieces = self.settings.seed, len(self._parts)
-        seed_global(seed_of(seed, "dropout", n, self.fabric.global_rank), self.fabric.device)
+        _device.seed_defaults(self.fabric.device, derive_seed(seed, "dropout", n, self.fabric.global_rank))
         values: dict[str, Tensor] = {}
         for part, generator in zip(self._parts, self._generators, strict=True):
             index = self._order.take(n * self.settings.batch_size + part * self._size, self._size)
             if self.recipe.prepare is not None:
-                generator.manual_seed(seed_of(seed, "prepare", n))
+                generator.manual_seed(derive_seed(seed, "prepare", n))
             batch = self.batch(self.data, index, generator)
             batch = self._masked(batch, generator, n)
-            generator.manual_seed(seed_of(seed, "noise", n))
+            generator.manual_seed(derive_seed(seed, "noise", n))
             more = part != self._parts[-1]
             with self.fabric.no_backward_sync(self.network) if more and not self._alone else nullcontext():
                 loss = self.recipe.objective(
@@ -175,7 +176,7 @@ class Engine:
         """Takes the state of a checkpoint, and gives what is the caller's in it."""
         kept = state.from_bytes(checkpoint.read(STATE), checkpoint.folder / STATE)
         published = load_bytes(checkpoint.read(WEIGHTS), checkpoint.folder / WEIGHTS)
-        with _read.explaining(checkpoint.folder, state.REMEDY):
+        with safe_read.explaining(checkpoint.folder, state.REMEDY):
             self._take(kept, published)
         return kept
 
@@ -189,10 +190,15 @@ class Engine:
         state.set_rng(self.fabric, kept["rng"])
 
     def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
-        """The rows at the positions ``index``, on the device and as the recipe prepares them."""
-        condition = None if data.condition is None else data.condition[index].to(self.fabric.device)
-        missing = None if data.missing is None else data.missing[index].to(self.fabric.device)
-        batch = Batch(data.rows(index).to(self.fabric.device), missing=missing, condition=condition)
+        """Return rows on the device, after the recipe's ``prepare``.
+
+        Args:
+            data: the dataset.
+            index: positions of rows, int64 (n,).
+            generator: of the random draws of ``prepare``.
+        """
+        rows = data.batch(index, self.fabric.device)
+        batch = Batch(rows.x, missing=rows.missing, condition=rows.condition)
         return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
 
     def _masked(self, batch: Batch, generator: torch.Generator, n: int) -> Batch:
@@ -202,7 +208,7 @@ class Engine:
         """
         if self.recipe.masking is None:
             return batch
-        generator.manual_seed(seed_of(self.settings.seed, "masks", n))
+        generator.manual_seed(derive_seed(self.settings.seed, "masks", n))
         observed, closed = batch.observed, batch.missing
         if observed is not None:
             closed = observed.mask if closed is None else observed.mask | closed
@@ -213,7 +219,7 @@ class Engine:
 
     def _check_network(self) -> None:
         """Evaluate the network once, so that an output of another shape is refused before anything is written."""
-        generator = self._generators[0].manual_seed(seed_of(self.settings.seed, "check"))
+        generator = self._generators[0].manual_seed(derive_seed(self.settings.seed, "check"))
         batch = self.batch(self.data, torch.arange(min(2, len(self.data))), generator)
         with evaluating(self.model.reverse):
             self.model.reverse.posterior(batch.x0, 0.5, observed=batch.observed, condition=batch.condition)

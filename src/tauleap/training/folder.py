@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tauleap import _owned
+from tauleap._files import owned
 from tauleap._version import __version__
 from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.training.checkpoint import is_whole
@@ -42,13 +42,13 @@ _WHAT = "a run"
 
 
 def check_run_folder(folder: Path) -> None:
-    """Refuse a path that is a file, or a folder of something else than a run; see :func:`tauleap._owned.check_folder`.
+    """Refuse a path that is a file or a folder without a run (see :func:`tauleap._files.owned.check_folder`).
 
     Args:
         folder: the path, which need not exist.
     """
     if not _begun_without_marker(folder):
-        _owned.check_folder(folder, MARKER, _WHAT)
+        owned.check_folder(folder, MARKER, _WHAT)
 
 
 @contextmanager
@@ -65,11 +65,11 @@ def run_folder(folder: Path) -> Iterator[None]:
     """
     content = json.dumps({"tauleap": __version__, "about": "a run of `tauleap train`; keep this file"}) + "\n"
     if _begun_without_marker(folder):
-        _owned.mark_folder(folder, MARKER, content)
-    _owned.claim_folder(folder, MARKER, content, _WHAT)
+        owned.mark_folder(folder, MARKER, content)
+    owned.claim_folder(folder, MARKER, content, _WHAT)
     with locked(folder):
-        _owned.remove_unfinished(folder, _OWN)
-        _owned.remove_unfinished(folder / SAMPLES, _OWN_PICTURES)
+        owned.remove_unfinished(folder, _OWN)
+        owned.remove_unfinished(folder / SAMPLES, _OWN_PICTURES)
         yield
 
 
@@ -89,7 +89,7 @@ def _begun_without_marker(folder: Path) -> bool:
     checkpoints = [path for _, path in checkpoint_folders(folder)]
     if not any(is_whole(path) for path in reversed(checkpoints)):
         return False
-    unfinished = set(_owned.unfinished(folder, _OWN))
+    unfinished = set(owned.unfinished(folder, _OWN))
     for path in sorted(set(folder.iterdir()) - unfinished - set(checkpoints)):
         if not _OWN_BESIDE.fullmatch(path.name) or path.name.startswith("step-") or not _is_own_log(path):
             raise ValueError(

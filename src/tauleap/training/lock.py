@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tauleap import _owned
+from tauleap._files import owned
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
     With another ``name``, the path of the lock in the folder, only that part of the work there is held.
     """
     path = folder / name
-    with _owned.open_plain(path, "a+", errors="replace") as file:
+    with owned.open_plain(path, "a+", errors="replace") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tauleap import _files, _owned
+from tauleap import _files
+from tauleap._files import owned
 from tauleap.training.folder import SAMPLES, cells_of
 
 
@@ -56,7 +57,7 @@ class Logs:
         folder = self._folder / SAMPLES
         folder.mkdir(exist_ok=True)
         path = folder / f"step-{step:08d}.png"
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             Image.fromarray(pixels).save(file, format="PNG")
         if self._writer is not None:
             self._writer.add_image("samples", pixels, step, dataformats="HW" if pixels.ndim == 2 else "HWC")
@@ -83,7 +84,7 @@ def _line(row: list[Any]) -> str:
 
 
 def _append(path: Path, row: list[Any]) -> None:
-    with _owned.open_plain(path, "a", newline="") as file:
+    with owned.open_plain(path, "a", newline="") as file:
         file.write(_line(row))
 
 
@@ -92,7 +93,7 @@ def _continued(path: Path, columns: list[str], step: int, say: Callable[[str], o
     if not os.path.lexists(path):
         return False
     if path.is_symlink() or not path.is_file():
-        say(f"{path} is not a regular file: it was put aside as {_owned.set_aside(path, 'other').name}")
+        say(f"{path} is not a regular file: it was put aside as {owned.set_aside(path, 'other').name}")
         return False
     content = path.read_bytes()
     if b"\n" not in content and _line(columns).encode().startswith(content):
@@ -100,9 +101,9 @@ def _continued(path: Path, columns: list[str], step: int, say: Callable[[str], o
         return False
     found = cells_of(content.partition(b"\n")[0])
     if found is None or found[0] != "step":
-        say(f"{path} has no readable first line: it was put aside as {_owned.set_aside(path, 'damaged').name}")
+        say(f"{path} has no readable first line: it was put aside as {owned.set_aside(path, 'damaged').name}")
     elif found != columns or b"\n" not in content:
-        say(f"{path} has other columns: it was put aside as {_owned.set_aside(path, 'other').name}")
+        say(f"{path} has other columns: it was put aside as {owned.set_aside(path, 'other').name}")
     else:
         _forget_after(path, content, step, say)
         return True
@@ -122,7 +123,7 @@ def _forget_after(path: Path, content: bytes, step: int, say: Callable[[str], ob
         say(f"{path} has {len(bad) or 1} rows that cannot be read ({where}): the file was kept as {aside.name}")
     kept = [line for line in lines[1:] if (at := rows[line]) is not None and at <= step]
     if cut_off or len(kept) < len(lines) - 1:
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             file.write(b"".join(line + b"\n" for line in [lines[0], *kept]))
 
 
@@ -136,11 +137,11 @@ def _comes_again(cut_off: bytes, step: int) -> bool:
 
 def _copy_aside(path: Path, content: bytes) -> Path:
     """A copy under a name that is free, or one that a killed process has made of the same bytes."""
-    aside = _owned.free_name(path, "damaged")
+    aside = owned.free_name(path, "damaged")
     for old in (path.with_name(f"damaged-{path.name}"), path.with_name(f"damaged-2-{path.name}")):
         if old.is_file() and old.read_bytes() == content:
             return old
-    with _files.replacing(aside) as file:
+    with _files.atomic_write(aside) as file:
         file.write(content)
     return aside
 

@@ -17,9 +17,11 @@ import torch
 from lightning_fabric import Fabric
 from rich.console import Console
 
-from tauleap import _device, _read
-from tauleap._full_disk import explaining_full_disk
-from tauleap._printable import printable
+from tauleap import _device
+from tauleap._files import safe_read
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.printable import printable
+from tauleap._seeds import derive_seed
 from tauleap._version import __version__
 from tauleap.training.checkpoint import Checkpoint, Checkpoints
 from tauleap.training.engine import Engine
@@ -30,7 +32,6 @@ from tauleap.training.progress import Display, Pace, Stopwatch
 from tauleap.training.ranks import from_first, gathered, largest, mean, on_first
 from tauleap.training.recipe import Recipe, differences, resolved
 from tauleap.training.run import Run
-from tauleap.training.seeds import seed_global, seed_of
 from tauleap.training.state import REMEDY
 from tauleap.training.stop import Stop
 from tauleap.training.watch import draw_samples, held_out_bits
@@ -84,7 +85,7 @@ class _Loop:
         # Looking at a loss makes an accelerator wait, and agreeing about a stop makes ranks wait for each other.
         self.listen_every = 1 if _device.is_host(fabric.device) else _LISTEN_EVERY
 
-        seed_global(seed_of(self.settings.seed, "weights"), fabric.device)
+        _device.seed_defaults(fabric.device, derive_seed(self.settings.seed, "weights"))
         model = recipe.model()
         data, self.held_out = recipe.data()
         self.resolved = resolved(recipe, model, data, self.held_out)
@@ -103,7 +104,7 @@ class _Loop:
         if found is not None:
             self.step = found.step
             kept = self.engine.restore(found)
-            with _read.explaining(found.folder, REMEDY):
+            with safe_read.explaining(found.folder, REMEDY):
                 pending = kept["pending"]
                 if all(len(values) == fabric.world_size for values in pending.values()):
                     self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
@@ -203,9 +204,9 @@ class _Loop:
         found = self.checkpoints.newest(say)
         if found is None:
             return None
-        before = _read.parse(found.read(RECIPE), str(found.folder / RECIPE))
+        before = safe_read.parse_json(found.read(RECIPE), str(found.folder / RECIPE))
         if not isinstance(before, dict) or not isinstance(before.get("recipe"), dict) or "versions" not in before:
-            raise _read.UnreadableError(found.folder / RECIPE, "is damaged: it has no recipe and versions", REMEDY)
+            raise safe_read.UnreadableError(found.folder / RECIPE, "is damaged: it has no recipe and versions", REMEDY)
         changed = differences(before["recipe"], self.resolved)
         if changed:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""In which order the rows are seen."""
+"""The order in which training visits the rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from tauleap._permutation import Permutation
-from tauleap.training.seeds import seed_of
+from tauleap._seeds import derive_seed
 
 _LISTED = 2**24
 """Rows up to which a permutation is kept in memory, in 128 MiB at most."""
@@ -29,7 +29,12 @@ class Order:
         self._epoch, self._permutation = -1, torch.empty(0, dtype=torch.int64)
 
     def take(self, start: int, count: int) -> Tensor:
-        """The entries ``start .. start + count - 1`` of the sequence."""
+        """Return the entries ``start .. start + count - 1`` of the sequence.
+
+        Args:
+            start: the first position, from 0.
+            count: how many entries.
+        """
         pieces = []
         while count > 0:
             epoch, offset = divmod(start, self.rows)
@@ -40,7 +45,7 @@ class Order:
 
     def _of(self, epoch: int, offset: int, count: int) -> Tensor:
         """Return the next ``count`` entries of an epoch, or as many as it has left."""
-        seed = seed_of(self.seed, "order", epoch)
+        seed = derive_seed(self.seed, "order", epoch)
         if self.rows > _LISTED:
             return Permutation(self.rows, seed).take(torch.arange(offset, min(offset + count, self.rows)))
         if epoch != self._epoch:

@@ -11,7 +11,7 @@ from types import TracebackType
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn
 
-from tauleap._printable import printable
+from tauleap._files.printable import printable
 
 _BAR_SECONDS, _LINE_SECONDS = 0.5, 10.0
 

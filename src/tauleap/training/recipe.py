@@ -14,11 +14,12 @@ import torch
 from torch import Tensor
 
 from tauleap import _check
+from tauleap._seeds import check_seed
 from tauleap.data import Dataset
+from tauleap.model import Model
 from tauleap.objective import Objective
 from tauleap.observed import Observed
-from tauleap.pretrained import Model
-from tauleap.pretrained.storage import configuration
+from tauleap.storage.save import configuration
 from tauleap.training.masking import RandomMasks
 
 
@@ -68,8 +69,9 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("batch_size", "checkpoint_every", "log_every", "validation_rows", "samples"):
             _check.integer(name, getattr(self, name), least=1)
-        for name in ("steps", "seed", "warmup"):
+        for name in ("steps", "warmup"):
             _check.integer(name, getattr(self, name), least=0)
+        check_seed(self.seed)
         for name in ("validate_every", "sample_every"):
             if getattr(self, name) is not None:
                 _check.integer(name, getattr(self, name), least=1)

@@ -25,7 +25,8 @@ from torch.distributed.checkpoint.state_dict import (
 )
 from torch.optim import Optimizer
 
-from tauleap import _device, _read
+from tauleap import _device
+from tauleap._files import safe_read
 from tauleap.training.ranks import gathered
 
 FORMAT = 1
@@ -117,13 +118,13 @@ def from_bytes(content: bytes, path: Path = Path("state.pt")) -> dict[str, Any]:
     def describe(error: Exception) -> str:
         return "it must hold tensors and plain values"  # torch's own message advises to let the file run code
 
-    with _read.explaining(path, REMEDY, describe=describe):
+    with safe_read.explaining(path, REMEDY, describe=describe):
         _check_archive(content)
         state = torch.load(io.BytesIO(content), map_location=_device.CPU, weights_only=True)
         if not isinstance(state, dict):
             raise ValueError(f"it must hold the state of a run, got {type(state).__name__}")
         if state.get("format") != FORMAT:
-            raise _read.OtherFormatError(path, state.get("format"), FORMAT)
+            raise safe_read.OtherFormatError(path, state.get("format"), FORMAT)
         wrong = [key for key, kind in _KINDS.items() if key in state and not isinstance(state[key], kind)]
         if wrong:
             raise ValueError(f"its {wrong[0]} are of another type")

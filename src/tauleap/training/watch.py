@@ -1,7 +1,7 @@
-"""What is looked at while training: bits/dim of held-out rows, and samples.
+"""Evaluate a model during training: bits/dim of held-out rows, and samples.
 
-Both are cut into blocks, each with a seed of its own; the ranks share the blocks, so that the numbers and the samples
-do not depend on how many ranks there are.
+Both are computed in blocks, each with its own seed. The blocks are distributed over the ranks, so that the results do
+not depend on the number of ranks.
 """
 
 from __future__ import annotations
@@ -12,20 +12,28 @@ import torch
 from torch import Tensor
 
 from tauleap import _device
+from tauleap._batch_size import default_batch_size
+from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.training.engine import Engine
 from tauleap.training.ranks import in_blocks
-from tauleap.training.seeds import seed_of
 
 _TIMES = 4  # of each held-out row
 _STEPS = 100
-_MOST_ROWS, _MOST_ENTRIES = 1024, 2**24
+_BLOCK_BYTES = 2.0**30
+"""Memory per block. It does not depend on the machine, because the blocks decide which numbers are drawn."""
 
 
 def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
-    """Bits/dim of the first rows of ``data``, as many as the settings say, under the model as it is."""
+    """Return bits/dim of the first ``validation_rows`` rows under the current model.
+
+    Args:
+        engine: the engine of the run.
+        data: the held-out rows.
+        step: the number of the step, which decides the noise.
+    """
     rows = min(engine.settings.validation_rows, len(data))
     blocks, size = _blocks(engine, rows)
 
@@ -53,7 +61,12 @@ def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
 
 
 def draw_samples(engine: Engine, step: int) -> Tensor:
-    """As many as the settings say, from tau-leaping with 100 steps."""
+    """Return as many samples as the settings say, by tau-leaping with 100 steps.
+
+    Args:
+        engine: the engine of the run.
+        step: the number of the step, which decides the noise.
+    """
     number = engine.settings.samples
     blocks, size = _blocks(engine, number)
 
@@ -73,11 +86,11 @@ def draw_samples(engine: Engine, step: int) -> Tensor:
 
 
 def _blocks(engine: Engine, number: int) -> tuple[int, int]:
-    """How many blocks, and of what size, so that what the network says of one fits into memory."""
+    """Return the number of blocks and their size, so that the logits of one block fit into memory."""
     entries = math.prod(engine.data.shape) * engine.model.num_states
-    blocks = math.ceil(number / max(1, min(_MOST_ROWS, _MOST_ENTRIES // entries)))
+    blocks = math.ceil(number / default_batch_size(_device.CPU, entries, memory=_BLOCK_BYTES))
     return blocks, math.ceil(number / blocks)
 
 
 def _generator(engine: Engine, *words: int | str) -> torch.Generator:
-    return _device.new_generator(engine.fabric.device, seed_of(engine.settings.seed, *words))
+    return _device.new_generator(engine.fabric.device, derive_seed(engine.settings.seed, *words))

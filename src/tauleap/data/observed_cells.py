@@ -24,7 +24,7 @@ def known_cells(data: Dataset, observed: Any, form: Form | None) -> Tensor:
     Raises:
         ValueError: It is not a mask of the rows, or names a column that the table does not have.
     """
-    present = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    present = data.known()
     if observed is None:
         return present
     if is_frame(observed):

@@ -9,7 +9,7 @@ from tauleap import _files
 
 def test_appears_when_the_block_ends(tmp_path: Path) -> None:
     path = tmp_path / "a.bin"
-    with _files.replacing(path) as file:
+    with _files.atomic_write(path) as file:
         file.write(b"new")
         assert not path.exists()
     assert path.read_bytes() == b"new"
@@ -21,7 +21,7 @@ def test_an_error_leaves_what_was_there(tmp_path: Path) -> None:
     path.write_bytes(b"old")
 
     def write_half() -> None:
-        with _files.replacing(path) as file:
+        with _files.atomic_write(path) as file:
             file.write(b"ne")
             raise RuntimeError("halfway")
 

@@ -25,16 +25,16 @@ def independent_rows(train: Dataset, held_out: Dataset, rows: int) -> Tensor:
         held_out: the rows to measure.
         rows: how many of them, from the first.
     """
-    x, missing = held_out.rows(torch.arange(rows)), None if held_out.missing is None else held_out.missing[:rows]
-    labels, given = train.condition, held_out.condition
+    x, missing, given = held_out.batch(torch.arange(rows))
+    labels = train.condition
     bits = independent_bits_per_dim(x, column_marginals(train), missing=missing)
     if labels is None or given is None or labels.ndim != 1 or labels.is_floating_point():
         return bits
-    for label in given[:rows].unique():
-        members, at = (labels == label).nonzero().flatten(), (given[:rows] == label).nonzero().flatten()
+    for label in given.unique():
+        members, at = (labels == label).nonzero().flatten(), (given == label).nonzero().flatten()
         if len(members) > 0:
             own = None if missing is None else missing[at]
-            bits[at] = independent_bits_per_dim(x[at], column_marginals(train._take(members)), missing=own)
+            bits[at] = independent_bits_per_dim(x[at], column_marginals(train.select(members)), missing=own)
     return bits
 
 

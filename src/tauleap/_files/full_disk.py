@@ -16,7 +16,11 @@ class FullDiskError(OSError):
 
 
 def is_full_disk(error: OSError) -> bool:
-    """Whether there is no space left, a quota is used up, or a file has reached its largest size."""
+    """Return whether the disk is full, a quota is used up, or a file has reached its largest size.
+
+    Args:
+        error: an error of the system.
+    """
     return error.errno in FULL_DISK
 
 

@@ -1,7 +1,7 @@
-"""Folders that are ours, and what may be removed there: names that we write, and nothing else.
+"""Recognise folders that we own, and remove only files there that we wrote.
 
-A folder is ours when it carries a marker, a file that is created before anything else is written there. Every other
-folder that is not empty belongs to the user, and is refused.
+A folder is ours when it holds a marker, a file that is created before all others. Every other folder that is not empty
+belongs to the user and is refused.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from re import Pattern
 from typing import IO
 
-from tauleap import _files
+from tauleap._files import atomic
 
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.[0-9]+\.tmp")
 
@@ -72,14 +72,20 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
 
 
 def mark_folder(folder: Path, marker: str, content: str) -> None:
-    """Create the marker, unless it is there. The name alone counts; half a line, left by a kill, is made whole."""
+    """Create the marker of a folder, or complete one that a killed process left half written.
+
+    Args:
+        folder: an existing folder.
+        marker: name of the marker; the name alone makes the folder ours.
+        content: its content, for people.
+    """
     with open_plain(folder / marker, "a+", errors="replace") as file:
         # Its last characters are enough: somebody may have made it any size.
         file.seek(max(0, os.fstat(file.fileno()).st_size - 1))
         if file.read(1) != "\n":
             file.truncate(0)
             file.write(content)
-    _files.flush_folder(folder)
+    atomic.flush_folder(folder)
 
 
 @contextmanager
@@ -119,6 +125,10 @@ def _check_plain(status: os.stat_result, path: Path) -> None:
 def free_name(path: Path, prefix: str) -> Path:
     """Return ``prefix-NAME``, or ``prefix-2-NAME`` and so on where that exists.
 
+    Args:
+        path: a path that ends in NAME.
+        prefix: such as "damaged".
+
     >>> free_name(Path("/nowhere/train.csv"), "damaged").name
     'damaged-train.csv'
     """
@@ -130,30 +140,45 @@ def free_name(path: Path, prefix: str) -> Path:
 
 
 def set_aside(path: Path, prefix: str) -> Path:
-    """Rename ``path`` to a name that is free, and return it."""
+    """Rename a file or folder to a name that does not exist, and return its new path.
+
+    Args:
+        path: the file or folder.
+        prefix: see :func:`free_name`.
+    """
     aside = free_name(path, prefix)
     path.rename(aside)
     return aside
 
 
 def remove_folder(folder: Path, names: Container[str]) -> bool:
-    """Remove a folder at once, if ``names`` contains everything in it; otherwise, and if it is a link, leave it.
+    """Remove a folder if it holds only files of ours.
 
-    A link is the user's, who has moved the folder to another place.
+    It is renamed first, so that it disappears at once. A link is left alone, because the user has moved the folder to
+    another place.
+
+    Args:
+        folder: the folder.
+        names: the names that may be removed.
 
     Returns:
-        Whether it was removed.
+        Whether the folder was removed.
     """
     if folder.is_symlink() or any(path.name not in names for path in folder.iterdir()):
         return False
-    going = next(path for path in _files.temporary_names(folder) if not os.path.lexists(path))
+    going = next(path for path in atomic.temporary_names(folder) if not os.path.lexists(path))
     folder.rename(going)
     shutil.rmtree(going)
     return True
 
 
 def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
-    """Yield the unfinished files and folders whose final names match ``names`` as a whole."""
+    """Yield the unfinished files and folders with certain final names.
+
+    Args:
+        folder: where to look; it need not exist.
+        names: a pattern for complete final names.
+    """
     for path in folder.iterdir() if folder.is_dir() else ():
         match = _TEMPORARY.fullmatch(path.name)
         if match is not None and names.fullmatch(match["name"]):
@@ -161,7 +186,12 @@ def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
 
 
 def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
-    """Remove what a killed process has left unfinished in ``folder``, which is ours and in which no process writes."""
+    """Remove the unfinished files and folders of killed processes.
+
+    Args:
+        folder: a folder of ours in which no process writes.
+        names: a pattern for complete final names.
+    """
     for path in list(unfinished(folder, names)):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path)
@@ -170,20 +200,23 @@ def remove_unfinished(folder: Path, names: Pattern[str]) -> None:
 
 
 def remove_abandoned(path: Path) -> None:
-    """Remove the temporary folders that killed processes have left of ``path``, which they wrote by ``_files.staged``.
+    """Remove the temporary folders that killed processes left beside ``path``.
 
-    The folder around ``path`` is not ours, so the name is not enough: a temporary folder must carry our marker, which
-    a process that is alive has locked, or be empty.
+    The folder around ``path`` is not ours, so the name is not enough: a temporary folder must be empty or hold our
+    marker, which a running process has locked.
+
+    Args:
+        path: the final name, which was given to :func:`tauleap._files.staged_dir`.
     """
     path = Path(os.path.realpath(path))
     for found in list(unfinished(path.parent, re.compile(re.escape(path.name)))):
         if found.is_symlink() or not found.is_dir():
             continue
-        marker = found / _files.UNFINISHED
+        marker = found / atomic.UNFINISHED
         if not marker.is_file():
             with suppress(OSError):  # it holds something: not ours
                 found.rmdir()
             continue
         with marker.open("a") as file, suppress(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            _files.remove_staged(found)
+            atomic.remove_staged(found)

@@ -1,4 +1,4 @@
-"""What a picture file looks like, the same for whoever reads one."""
+"""Normalise pictures that were read from files: orientation and background."""
 
 from __future__ import annotations
 
@@ -9,14 +9,22 @@ if TYPE_CHECKING:
 
 
 def upright(image: Image) -> Image:
-    """In the mode RGBA, turned as the camera was."""
+    """Return the picture in the mode RGBA, rotated by its EXIF orientation.
+
+    Args:
+        image: a picture in any mode.
+    """
     import PIL.ImageOps
 
     return PIL.ImageOps.exif_transpose(image).convert("RGBA")
 
 
 def on_white(image: Image) -> Image:
-    """What is seen of an RGBA picture on white paper, in the mode RGBA."""
+    """Return an RGBA picture composed onto a white background, in the mode RGBA.
+
+    Args:
+        image: a picture in the mode RGBA.
+    """
     import PIL.Image
 
     ground = PIL.Image.new("RGBA", image.size, "white")

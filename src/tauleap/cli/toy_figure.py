@@ -42,7 +42,13 @@ class Way:
 
 
 def draw_figure(curves: Sequence[Curve], levels: Mapping[str, float], ways: Sequence[Way]) -> Figure:
-    """Left the curves, with ``levels`` as horizontal lines; right a row of pictures for each way, noise first."""
+    """Draw distances against evaluations on the left, and distributions from noise to data on the right.
+
+    Args:
+        curves: one per method.
+        levels: distances that are drawn as horizontal lines, by label.
+        ways: one row of pictures each.
+    """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(12.5, 3.9), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.5), squeeze=False)[0]
@@ -57,7 +63,12 @@ def draw_figure(curves: Sequence[Curve], levels: Mapping[str, float], ways: Sequ
 
 
 def draw_diamonds(panel: Axes, law: Float[Tensor, "x y"]) -> None:
-    """A law of two sites, y upwards: darker and larger diamonds where it is denser."""
+    """Draw a distribution of two sites, with darker and larger diamonds where it is denser.
+
+    Args:
+        panel: the axes.
+        law: probabilities (x, y); y is drawn upwards.
+    """
     table = law.detach().cpu().double()
     share = (table / table.max()).sqrt()
     x, y = torch.meshgrid(*(torch.arange(side) for side in table.shape), indexing="ij")

@@ -1,4 +1,4 @@
-"""From data to a model in one call."""
+"""Fit a model to data in one call: choose, train and measure."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ from rich.console import Console
 from torch import nn
 
 from tauleap import _check, _files
-from tauleap._full_disk import explaining_full_disk
-from tauleap._printable import printable
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.printable import printable
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.form import Form, Opened
 from tauleap.data.memory import Kind, take
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
-from tauleap.fitting.own import check_own
 from tauleap.fitting.split import split_rows
+from tauleap.fitting.user_modules import check_own
+from tauleap.model import Model
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
-from tauleap.pretrained import Model, load
-from tauleap.pretrained.storage import write_report
+from tauleap.pretrained import load
+from tauleap.pretrained.checkpoints import write_report
 from tauleap.training import RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder
@@ -70,7 +71,7 @@ def fit(
     progress: bool = True,
     started: float | None = None,
 ) -> Model:
-    """A model of ``data``: noise, network and sizes are chosen to suit it, trained, and measured on rows held out.
+    """Choose a model for data, train it and measure it on held-out rows.
 
     >>> import tauleap as tl
     >>> rows = torch.randint(3, (200, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)  # four alike
@@ -198,7 +199,7 @@ def fit(
             )
             model.about = beside | model.about | {"seconds": time.monotonic() - began}
             if out is not None:
-                _files.point(folder / "latest", best.name)
+                _files.replace_symlink(folder / "latest", best.name)
                 write_report(folder, best, model.about)
             return model
 

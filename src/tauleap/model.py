@@ -1,4 +1,4 @@
-"""A forward process and a denoiser: everything that a generative model is."""
+"""A generative model: a forward process and a denoiser, with sampling, completion and bits/dim."""
 
 from __future__ import annotations
 
@@ -11,33 +11,36 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap import _batch, _check, _device
+from tauleap import _check, _device
+from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
+from tauleap._seeds import check_seed
 from tauleap.data import Dataset
 from tauleap.data.form import Form
 from tauleap.data.frame import is_frame
 from tauleap.data.memory import Kind, read, restore
+from tauleap.data.observed_cells import known_cells
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
-from tauleap.pretrained.known import known_cells
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
+from tauleap.storage.save import save
 
 
 class Model:
-    """What training makes, and what sampling, completion and evaluation take.
+    """A generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
 
     Args:
-        process: x0 -> x_t.
-        denoiser: x_t -> p(x0 | x_t).
-        shape: of one datum, where it is known; kept with the model, so that samples have it.
-        form: what the states mean, where they come from a file, a frame or texts.
-        kind: what samples are given as: states as a tensor, a frame, or texts. It is what the model was fitted on.
-        about: what is known of the model, as JSON can hold it; ``tauleap.fit`` puts its report here.
+        process: the forward process, x0 -> x_t.
+        denoiser: the denoiser, x_t -> p(x0 given x_t).
+        shape: shape of one row. Default: unknown; :meth:`sample` needs it.
+        form: the meaning of the states in a file, a frame or texts. Default: states are plain numbers.
+        kind: the type of the data that the model was fitted on, which samples have too. Default: a tensor.
+        about: a report about the model, as JSON can hold it; ``tauleap.fit`` writes one. Default: empty.
 
     >>> from tauleap import denoise, network, noise
     >>> process = noise.Uniform(8, noise.Constant(1.0))
@@ -66,27 +69,27 @@ class Model:
 
     @property
     def process(self) -> ForwardProcess:
-        """x0 -> x_t."""
+        """The forward process, x0 -> x_t."""
         return self.reverse.process
 
     @property
     def denoiser(self) -> Denoiser:
-        """x_t -> p(x0 | x_t)."""
+        """The denoiser, x_t -> p(x0 given x_t)."""
         return self.reverse.denoiser
 
     @property
     def num_states(self) -> int:
-        """S, of the process: with the mask of an absorbing one."""
+        """Number of states S of the process, including the mask of an absorbing process."""
         return self.process.num_states
 
     @property
     def num_labels(self) -> int | None:
-        """How many class labels its network was built with, ``num_classes``; None where it has none."""
+        """Number of class labels, ``num_classes`` of the network; None for an unconditional network."""
         return num_labels(getattr(self.denoiser, "network", None))
 
     @property
     def device(self) -> torch.device:
-        """Where its weights are."""
+        """The device of the weights."""
         return next((p.device for p in self.reverse.parameters()), _device.CPU)
 
     def sample(
@@ -104,22 +107,24 @@ class Model:
         progress: bool = False,
         states: bool = False,
     ) -> Any:
-        """``n`` samples: int64 states (n, *shape), or a frame or a list of texts if the model was fitted on that.
+        """Return ``n`` samples of the type that the model was fitted on.
 
         Args:
-            n: how many.
-            steps: the largest number of steps of the reverse chain; more is better and slower. Default: 100.
-            sampler: how a step is made. Default: see :meth:`sampling_plan`.
+            n: number of samples.
+            steps: the largest number of steps of the reverse chain; more steps are more accurate. Default: 100.
+            sampler: the sampler. Default: see :meth:`sampling_plan`.
             grid: the times of the steps. Default: see :meth:`sampling_plan`.
-            temperature: the logits are divided by it (see :class:`tauleap.denoise.Tempered`).
-            seed: the same seed gives the same samples on the same machine; None draws one.
-            batch_size: how many are made at a time. It is part of what a seed means. Default: as many as fit into 1 GB
-                on a CPU, 1024 at most, or into a quarter of an accelerator's memory.
-            condition: passed to the network, one entry a sample.
-            guidance: how loud the labels in ``condition`` are: above 1 samples are more clearly of their label (see
-                :class:`tauleap.denoise.Guided`).
-            progress: shows a bar.
-            states: give int64 states whatever the model was fitted on.
+            temperature: divides the logits (see :class:`tauleap.denoise.Tempered`). Default: 1.
+            seed: with the same seed and batch size, a machine returns the same samples. Default: a random seed.
+            batch_size: samples per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per sample. Default: none.
+            guidance: guidance scale; above 1 it strengthens class conditioning (see :class:`tauleap.denoise.Guided`).
+                Default: 1.
+            progress: show a progress bar. Default: false.
+            states: return int64 states (n, *shape), whatever the model was fitted on. Default: false.
+
+        Returns:
+            int64 states (n, *shape), a frame, or a list of texts.
         """
         n = _check.integer("n", n, least=0)
         if self.shape is None:
@@ -143,9 +148,9 @@ class Model:
 
         Args:
             steps: the largest number of steps. Default: 100.
-            sampler: a sampler in the place of the selected one.
-            grid: times in the place of the selected ones.
-            sites: how many sites of a row are drawn. Default: all of them.
+            sampler: a sampler instead of the selected one.
+            grid: times instead of the selected ones.
+            sites: number of sites per row that are drawn. Default: all of them.
         """
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
         return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
@@ -155,11 +160,11 @@ class Model:
         x: Any,
         observed: Any = None,
         *,
-        variants: int = 1,
         steps: int = SAMPLING_STEPS,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         temperature: float = 1.0,
+        variants: int = 1,
         seed: int | None = None,
         batch_size: int | None = None,
         condition: Tensor | None = None,
@@ -167,17 +172,25 @@ class Model:
         progress: bool = False,
         states: bool = False,
     ) -> Any:
-        """``x`` with what is not known drawn from the model given what is: prefixes, holes, empty cells.
+        """Return ``x`` with its unknown values drawn from the model, conditional on the known ones.
 
         Args:
-            x: rows (n, *shape) of what the model was fitted on. Missing cells (NaN, None, masked, ``missing`` of a
-                Dataset) are filled in.
-            observed: bool, like x or like one row: true where the value of x is known; or names of columns. With it the
-                other cells are filled in; a cell that is missing is never known.
-            variants: how many completions of each row, independent given what is known. The answer has a first axis of
-                this length if it is not 1; a list for frames and texts.
-
-        The other arguments are those of :meth:`sample`.
+            x: rows (n, *shape) of the type that the model was fitted on. Missing values (NaN, None, masked, ``missing``
+                of a Dataset) are always drawn.
+            observed: bool, like x or like one row, true where the value of x is known; or names of columns. The other
+                values are drawn. Default: every value that is not missing is known.
+            steps: see :meth:`sample`; so are the following arguments. Default: 100.
+            sampler: the sampler.
+            grid: the times of the steps.
+            temperature: divides the logits. Default: 1.
+            variants: independent completions per row. Unless it is 1, the result has a first axis of this length; for
+                frames and texts it is a list. Default: 1.
+            seed: seed of the draws. Default: a random seed.
+            batch_size: rows per batch.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            guidance: guidance scale. Default: 1.
+            progress: show a progress bar. Default: false.
+            states: return int64 states, whatever the model was fitted on. Default: false.
         """
         variants = _check.integer("variants", variants, least=1)
         data = self.encode(x)
@@ -210,10 +223,17 @@ class Model:
         condition: Tensor | None = None,
         progress: bool = False,
     ) -> Estimate[float]:
-        """An upper bound on -log2 p(x) for each dimension of the rows ``x``, with its standard error.
+        """Return an upper bound on -log2 p(x) per dimension, with its standard error.
 
-        Missing cells are not counted. With ``observed`` it is that of the other cells given the observed ones. See
-        :func:`tauleap.evaluate.bits_per_dim` for ``samples``.
+        Args:
+            x: rows (n, *shape) of the type that the model was fitted on. Missing values are not counted.
+            observed: bool, like x or like one row, or names of columns: the bound is that of the other values, given
+                these. Default: none.
+            samples: random times per row (see :func:`tauleap.evaluate.bits_per_dim`). Default: 16.
+            seed: seed of times and noise. Default: a random seed.
+            batch_size: draws per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            progress: show a progress bar. Default: false.
         """
         data = self.encode(x)
         rows = data.rows(torch.arange(len(data))).to(self.device)
@@ -222,7 +242,7 @@ class Model:
             self.reverse,
             rows,
             samples=samples,
-            batch_size=self._rows_at_once() if batch_size is None else batch_size,
+            batch_size=self.default_batch_size() if batch_size is None else batch_size,
             observed=known,
             missing=None if data.missing is None else data.missing.to(self.device),
             condition=None if condition is None else condition.to(self.device),
@@ -230,8 +250,26 @@ class Model:
             progress=progress,
         )
 
+    def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
+        """Return how many rows are processed together by default.
+
+        Args:
+            evaluations: network evaluations per row that are batched together, such as 2 for guidance. Default: 1.
+            memory: bytes that a batch may take. Default: 1 GiB on a CPU (an eighth of the memory where that is less),
+                a quarter of the memory of an accelerator.
+        """
+        entries = math.prod(self.shape or (1,)) * self.num_states
+        return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
+
     def encode(self, x: Any) -> Dataset:
-        """``x``, of what the model was fitted on, as rows of states."""
+        """Return data as a dataset of states.
+
+        Args:
+            x: rows of the type that the model was fitted on.
+
+        Raises:
+            ValueError: the rows have another shape than those of the model.
+        """
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
         data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1)
         if self.shape is not None and data.shape != self.shape:
@@ -254,13 +292,15 @@ class Model:
         return self
 
     def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
-        """Writes ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`; returns the folder.
+        """Write ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`, and return the folder.
 
-        A folder that holds a model already gets this one in its place; one that holds something else is refused. With
-        ``compact`` the weights take half of the bytes: they are rounded to 16 bits, and are float32 again when read.
+        Args:
+            folder: a new or empty folder, or one that holds a model, which is replaced.
+            compact: round the weights to 16 bits, which halves the file; they are loaded as float32. Default: false.
+
+        Raises:
+            ValueError: the folder holds other files.
         """
-        from tauleap.pretrained.storage import save
-
         return save(self, folder, compact=compact)
 
     def _run(
@@ -299,7 +339,7 @@ class Model:
                 final=plan.final,
                 observed=observed,
                 condition=condition,
-                batch_size=max(1, self._rows_at_once() // (1 if guidance == 1 else 2))
+                batch_size=self.default_batch_size(evaluations=1 if guidance == 1 else 2)
                 if batch_size is None
                 else batch_size,
                 generator=self._generator(seed),
@@ -307,15 +347,12 @@ class Model:
             )
         return drawn.x0.cpu()
 
-    def _rows_at_once(self) -> int:
-        return _batch.batch_rows(self.device, math.prod(self.shape or (1,)) * self.num_states)
-
     def _generator(self, seed: int | None) -> torch.Generator:
         generator = torch.Generator()
         if seed is None:
             generator.seed()
         else:
-            generator.manual_seed(_check.integer("seed", seed, least=0))
+            generator.manual_seed(check_seed(seed))
         return generator
 
     def __repr__(self) -> str:

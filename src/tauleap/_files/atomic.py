@@ -1,8 +1,8 @@
-"""Writing files so that a reader finds the old file or the whole new one, never half of it.
+"""Write files atomically: a reader finds the old file or the complete new one.
 
-A file that has got its name is on the disk, not in a cache: it survives the process, and the machine. An unfinished
-file is called ``.NAME.PID.tmp``; it is created, never opened if it exists, so that no file of somebody else is
-overwritten.
+A file that has its final name is flushed to the disk, so it survives a crash of the process or the machine. An
+unfinished file is called ``.NAME.PID.tmp``; it is always created, and an existing file is never opened, so that no file
+of the user is overwritten.
 """
 
 from __future__ import annotations
@@ -17,16 +17,20 @@ from pathlib import Path
 from typing import IO, TypeVar
 
 UNFINISHED = "tauleap-unfinished"
-"""The file that marks a temporary folder of :func:`staged` as ours; it is locked by the process that fills the folder.
-"""
+"""The file that marks a temporary folder of :func:`staged_dir` as ours; the process that fills the folder locks
+it."""
 STAGE = "files"
 
 T = TypeVar("T")
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A binary file that takes the name ``path`` when the block ends well, and vanishes when it does not."""
+def atomic_write(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Yield a binary file that is renamed to ``path`` when the block succeeds and is removed when it raises.
+
+    Args:
+        path: the final name; an existing file is replaced.
+    """
     path = Path(path)
     # In the same folder, because a rename is atomic only within a file system; opened by hand, because tempfile would
     # hide the result from everybody but its owner.
@@ -43,8 +47,12 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A folder to fill that takes the name ``path``, which must be free, when the block ends well; or vanishes."""
+def atomic_dir(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a folder to fill that is renamed to ``path`` when the block succeeds and is removed when it raises.
+
+    Args:
+        path: the final name, which must not exist.
+    """
     path = Path(path)
     unfinished, _ = _created(path, lambda name: name.mkdir())
     try:
@@ -57,11 +65,15 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def staged(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a folder to fill that becomes ``path``, new or empty, in a folder that is not ours.
+def staged_dir(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a folder to fill that is renamed to ``path``, inside a folder that belongs to the user.
 
-    Unlike :func:`appearing` it leaves a marker beside the files, so that :func:`tauleap._owned.remove_abandoned` can
-    distinguish the temporary folder of a killed process from a folder of the user.
+    Unlike :func:`atomic_dir` it puts a marker beside the files, so that
+    :func:`tauleap._files.owned.remove_abandoned` can distinguish the temporary folder of a killed process from a folder
+    of the user.
+
+    Args:
+        path: the final name, a new or empty folder; its parents are created.
     """
     path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -80,28 +92,47 @@ def staged(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def remove_staged(unfinished: Path) -> None:
-    """Remove a temporary folder of :func:`staged`; its marker goes last, so that a kill on the way changes nothing."""
+    """Remove a temporary folder of :func:`staged_dir`.
+
+    The marker is removed last, so that a process that is killed here leaves a folder that is still recognised.
+
+    Args:
+        unfinished: the temporary folder, with the marker in it.
+    """
     shutil.rmtree(unfinished / STAGE, ignore_errors=True)
     (unfinished / UNFINISHED).unlink(missing_ok=True)
-    with suppress(OSError):  # somebody has put a file there, which stays
+    with suppress(OSError):  # another program has put a file there, which stays
         unfinished.rmdir()
 
 
-def point(link: Path, target: str) -> None:
-    """Makes ``link`` a symbolic link to ``target``, in place of what it pointed to before."""
+def replace_symlink(link: Path, target: str) -> None:
+    """Create or replace a symbolic link atomically.
+
+    Args:
+        link: the path of the link.
+        target: the path that it points to, relative to its folder.
+    """
     unfinished, _ = _created(link, lambda name: name.symlink_to(target))
     unfinished.replace(link)
     flush_folder(link.parent)
 
 
 def temporary_names(path: Path) -> Iterator[Path]:
-    """Yield the names that an unfinished ``path`` may have, that of this process first."""
+    """Yield the names that an unfinished ``path`` may have, that of this process first.
+
+    Args:
+        path: the final name.
+    """
     for number in itertools.count(os.getpid()):
         yield path.with_name(f".{path.name}.{number}.tmp")
 
 
 def flush_folder(folder: Path) -> None:
-    """A name is safe only when its folder is."""
+    """Flush a folder to the disk: a new name survives a crash only after this.
+
+    Args:
+        folder: an existing folder.
+    """
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -110,7 +141,7 @@ def flush_folder(folder: Path) -> None:
 
 
 def _created(path: Path, create: Callable[[Path], T]) -> tuple[Path, T]:
-    """The first temporary name that is free, and what ``create`` made of it."""
+    """Return the first temporary name that does not exist, and the result of ``create`` for it."""
     # A process with the same number may have been killed here before: in a container numbers are small.
     for unfinished in temporary_names(path):
         try:

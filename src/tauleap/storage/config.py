@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from tauleap import _read
+from tauleap._files import safe_read
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
 from tauleap.noise import (
@@ -36,8 +36,8 @@ from tauleap.noise import (
     Schedule,
     Uniform,
 )
-from tauleap.pretrained.constructor import UnknownArgumentError, constructor_arguments, remedy
-from tauleap.pretrained.layers import LAYERS, SEQUENTIAL, layer_name
+from tauleap.storage.constructor import UnknownArgumentError, constructor_arguments, remedy
+from tauleap.storage.layers import LAYERS, SEQUENTIAL, layer_name
 
 # For each class, the arguments of its constructor and the attributes that hold them.
 _ATTRIBUTES: dict[type, dict[str, str]] = {
@@ -65,7 +65,7 @@ _PLAIN = ("builtins", "types", "functools", "torch")
 """Modules whose classes are no classes with stored arguments: functions, sets, dtypes and the like."""
 
 
-class UnknownClassError(_read.FileError):
+class UnknownClassError(safe_read.FileError):
     """A configuration that names classes which the program has not given.
 
     Args:
@@ -86,7 +86,7 @@ def own_classes(classes: Iterable[type]) -> dict[str, type]:
     """Return a user's own classes by their names.
 
     >>> own_classes([type("Table", (nn.Module,), {})])
-    {'Table': <class 'tauleap.pretrained.config.Table'>}
+    {'Table': <class 'tauleap.storage.config.Table'>}
 
     Args:
         classes: The classes, such as a process and a network.

@@ -30,7 +30,11 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def one_line(text: str, *, most: int = 1000) -> str:
-    r"""Return the text as one line without control characters, cut off after ``most`` characters.
+    r"""Return a text as one line without control characters.
+
+    Args:
+        text: any text.
+        most: the largest number of characters; longer lines are cut off. Default: 1000.
 
     >>> one_line("size mismatch:\n\tweight")
     'size mismatch: weight'

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tauleap import _read
+from tauleap._files import safe_read
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -31,7 +31,7 @@ class Manifest:
     def __init__(self, folder: Path, inside: Path | None = None) -> None:
         self.folder, self.inside = folder, folder if inside is None else inside
         path = folder / MANIFEST
-        found = _read.document(path, inside=self.inside)
+        found = safe_read.read_json(path, inside=self.inside)
         try:
             listed, version, digest = found["files"], found["format"], found["sha256"]
             fits = digest == _digest(version, listed)
@@ -40,18 +40,25 @@ class Manifest:
         if not fits:
             raise _damaged(path, "is damaged: its checksum differs")
         if version != FORMAT:
-            raise _read.OtherFormatError(path, version, FORMAT)
+            raise safe_read.OtherFormatError(path, version, FORMAT)
         if not isinstance(listed, dict) or not all(_is_entry(name, entry) for name, entry in listed.items()):
             raise _damaged(path, "is damaged: it must list names, sizes and checksums")
         self.files: dict[str, dict[str, Any]] = listed
 
     def read(self, name: str) -> bytes:
-        """Return a file's bytes after its size and checksum were compared with those in the manifest."""
+        """Return the bytes of a file after comparing its size and checksum with those in the manifest.
+
+        Args:
+            name: the name of the file in the folder.
+
+        Raises:
+            UnreadableError: the file is not in the manifest, or differs from it.
+        """
         path = self.folder / name
         if name not in self.files:
             raise _damaged(path, f"is not in {MANIFEST}")
         size, digest = self.files[name]["bytes"], self.files[name]["sha256"]
-        with _read.opened(path, inside=self.inside) as file:
+        with safe_read.open_plain(path, inside=self.inside) as file:
             found = os.fstat(file.fileno()).st_size
             if found != size:  # before memory is taken for it
                 raise _damaged(path, f"has {found} bytes instead of {size}")
@@ -61,12 +68,16 @@ class Manifest:
         return data
 
 
-def _damaged(path: Path, problem: str) -> _read.UnreadableError:
-    return _read.UnreadableError(path, problem, _read.MODEL_REMEDY)
+def _damaged(path: Path, problem: str) -> safe_read.UnreadableError:
+    return safe_read.UnreadableError(path, problem, safe_read.MODEL_REMEDY)
 
 
 def to_bytes(files: Mapping[str, bytes]) -> bytes:
-    """Return the contents of the manifest of these files."""
+    """Return the content of the manifest of some files.
+
+    Args:
+        files: names and contents.
+    """
     listed = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     return json.dumps({"format": FORMAT, "files": listed, "sha256": _digest(FORMAT, listed)}, indent=2).encode() + b"\n"
 

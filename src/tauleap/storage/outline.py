@@ -16,8 +16,8 @@ from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from tauleap import _device
-from tauleap.pretrained.config import IN_DENOISER, build, is_ours
-from tauleap.pretrained.weights import Declared
+from tauleap.storage.config import IN_DENOISER, build, is_ours
+from tauleap.storage.weights import Declared
 
 _DENOISER = "denoiser."
 _MATRIX_STATES = 2**13

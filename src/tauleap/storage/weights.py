@@ -16,7 +16,7 @@ import safetensors.torch
 import torch
 from torch import Tensor
 
-from tauleap import _read
+from tauleap._files import safe_read
 
 _DTYPES = {
     "BOOL": torch.bool,
@@ -47,12 +47,12 @@ def read_header(path: Path, *, inside: Path) -> dict[str, Declared]:
         path: The safetensors file.
         inside: The folder that must hold it after links are followed.
     """
-    with _read.opened(path, inside=inside) as file:
+    with safe_read.open_plain(path, inside=inside) as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > min(size - 8, _read.JSON_BYTES):
+        if size < 8 or length > min(size - 8, safe_read.JSON_BYTES):
             raise _damaged(path, f"its header declares {length:,} bytes, the file has {size:,}")
-        header = _read.parse(file.read(length), f"the header of {path}")
+        header = safe_read.parse_json(file.read(length), f"the header of {path}")
     if not isinstance(header, dict):
         raise _damaged(path, "its header is not a mapping of names to tensors")
     declared, end = {}, 0
@@ -67,17 +67,28 @@ def read_header(path: Path, *, inside: Path) -> dict[str, Declared]:
 
 
 def read_weights(path: Path, *, inside: Path, sha256: object) -> dict[str, Tensor]:
-    """Return the tensors of a file whose header was checked; its checksum must be ``sha256``."""
-    content = _read.content(path, inside=inside)
+    """Return the tensors of a file whose header was checked.
+
+    Args:
+        path: The file.
+        inside: The folder that must hold the file after links are followed.
+        sha256: The checksum that the file must have.
+    """
+    content = safe_read.read_bytes(path, inside=inside)
     if hashlib.sha256(content).hexdigest() != sha256:
         problem = "is damaged, or of another model than config.json: its checksum differs"
-        raise _read.UnreadableError(path, problem, _read.MODEL_REMEDY)
+        raise safe_read.UnreadableError(path, problem, safe_read.MODEL_REMEDY)
     return load_bytes(content, path)
 
 
 def load_bytes(content: bytes, path: Path) -> dict[str, Tensor]:
-    """Return the tensors in the bytes of a file, which messages call ``path``."""
-    with _read.explaining(path, _read.MODEL_REMEDY):
+    """Return the tensors in the bytes of a safetensors file.
+
+    Args:
+        content: The bytes.
+        path: The file, for messages.
+    """
+    with safe_read.explaining(path, safe_read.MODEL_REMEDY):
         return safetensors.torch.load(content)
 
 
@@ -100,5 +111,5 @@ def _side(value: Any) -> int:
     return value
 
 
-def _damaged(path: Path, why: str) -> _read.UnreadableError:
-    return _read.UnreadableError(path, f"is damaged: {why}", _read.MODEL_REMEDY)
+def _damaged(path: Path, why: str) -> safe_read.UnreadableError:
+    return safe_read.UnreadableError(path, f"is damaged: {why}", safe_read.MODEL_REMEDY)

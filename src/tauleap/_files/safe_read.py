@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tauleap._printable import one_line, printable
+from tauleap._files.printable import one_line, printable
 from tauleap._version import __version__
 
 JSON_BYTES = 2**25
@@ -68,7 +68,10 @@ class SystemRefusalError(OSError):
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether there was not enough memory: torch raises RuntimeError for that on a CPU.
+    """Return whether an error means that there was not enough memory.
+
+    Args:
+        error: any exception; torch raises a RuntimeError on a CPU.
 
     >>> is_out_of_memory(MemoryError()), is_out_of_memory(RuntimeError("can't allocate memory"))
     (True, True)
@@ -78,7 +81,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     )
 
 
-def content(path: Path, *, inside: Path | None = None, most: int | None = None) -> bytes:
+def read_bytes(path: Path, *, inside: Path | None = None, most: int | None = None) -> bytes:
     """Return the bytes of a plain file.
 
     Args:
@@ -90,15 +93,25 @@ def content(path: Path, *, inside: Path | None = None, most: int | None = None) 
         OSError: The file does not exist or cannot be opened.
         UnreadableError: It is not a plain file, not inside the folder, or too large.
     """
-    with opened(path, inside=inside, most=most) as file:
+    with open_plain(path, inside=inside, most=most) as file:
         size = os.fstat(file.fileno()).st_size
         # Some files of the kernel declare no size and never end.
         return file.read(size)
 
 
 @contextmanager
-def opened(path: Path, *, inside: Path | None = None, most: int | None = None) -> Iterator[IO[bytes]]:
-    """Open a plain file for reading; the arguments are those of :func:`content`."""
+def open_plain(path: Path, *, inside: Path | None = None, most: int | None = None) -> Iterator[IO[bytes]]:
+    """Open a plain file for reading.
+
+    Args:
+        path: The file. Links are followed.
+        inside: The folder that must hold the file after links are followed. Default: any.
+        most: The largest size in bytes. Default: any.
+
+    Raises:
+        OSError: The file does not exist or cannot be opened.
+        UnreadableError: It is not a plain file, not inside the folder, or too large.
+    """
     real = os.path.realpath(path, strict=True)
     if inside is not None and not any(Path(real).is_relative_to(root) for root in _roots(inside)):
         problem = f"is a link to {real}, outside {inside}"
@@ -125,21 +138,35 @@ def _check_plain(status: os.stat_result, path: Path, most: int | None) -> None:
         raise UnreadableError(path, f"has {status.st_size:,} bytes, it must have at most {most:,}", _FILE_REMEDY)
 
 
-def document(path: Path, *, inside: Path | None = None) -> Any:
-    """Return what a JSON file holds; the arguments are those of :func:`content`, and errors those of :func:`parse`."""
-    return parse(content(path, inside=inside, most=JSON_BYTES), str(path))
+def read_json(path: Path, *, inside: Path | None = None) -> Any:
+    """Return the content of a JSON file.
+
+    Args:
+        path: The file. Links are followed.
+        inside: The folder that must hold the file after links are followed. Default: any.
+
+    Raises:
+        OSError: The file does not exist or cannot be opened.
+        UnreadableError: See :func:`read_bytes` and :func:`parse_json`.
+    """
+    return parse_json(read_bytes(path, inside=inside, most=JSON_BYTES), str(path))
 
 
-def parse(text: bytes, where: str) -> Any:
-    """Return what JSON holds, which messages call ``where``.
+def parse_json(text: bytes, where: str) -> Any:
+    """Return the content of a JSON text, read strictly.
+
+    Args:
+        text: The bytes of the file.
+        where: The name of the file in messages.
 
     Raises:
         UnreadableError: It is no JSON, is nested more than 50 deep, repeats a name in an object, or holds a number that
             is not finite or has more than 64 bits.
 
-    >>> parse(b'{"a": 1, "a": 2}', "x.json")
+    >>> parse_json(b'{"a": 1, "a": 2}', "x.json")
     Traceback (most recent call last):
-    tauleap._read.UnreadableError: x.json is damaged: it is not JSON (the name 'a' comes twice): get another copy of it
+        ...
+    tauleap._files.safe_read.UnreadableError: x.json is damaged: it is not JSON (the name 'a' comes twice): get ...
     """
     try:
         found = json.loads(

@@ -7,7 +7,7 @@ import math
 import torch
 
 from tauleap.data import Dataset
-from tauleap.pretrained import Model
+from tauleap.model import Model
 from tauleap.pretrained.rebuild import check_rebuilds
 
 _ROWS = 2

@@ -1,0 +1,211 @@
+"""Write a model as two files: ``config.json``, from which it is rebuilt, and ``model.safetensors``, its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from tauleap import _files
+from tauleap._files import owned, safe_read
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.manifest import MANIFEST
+from tauleap._version import __version__
+from tauleap.data.form import Form
+from tauleap.data.memory import Kind
+from tauleap.denoise import Denoiser
+from tauleap.noise import ForwardProcess
+from tauleap.reverse import ReverseProcess
+from tauleap.storage.config import describe
+
+FORMAT = 1
+CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CHECKSUM = "config_sha256"
+
+
+@runtime_checkable
+class Saveable(Protocol):
+    """The parts of a model that are saved; :class:`tauleap.Model` has them."""
+
+    reverse: ReverseProcess
+    shape: tuple[int, ...] | None
+    form: Form | None
+    kind: Kind
+    about: dict[str, Any]
+
+    @property
+    def process(self) -> ForwardProcess:
+        """The forward process."""
+        ...
+
+    @property
+    def denoiser(self) -> Denoiser:
+        """The denoiser."""
+        ...
+
+
+def configuration(model: Saveable) -> dict[str, Any]:
+    """Return the arguments from which a model is rebuilt, as JSON can hold them.
+
+    Args:
+        model: the model.
+    """
+    return {
+        "process": describe(model.process, "process"),
+        "denoiser": describe(model.denoiser, "denoiser"),
+        "shape": None if model.shape is None else list(model.shape),
+    } | _meaning(model)
+
+
+def _meaning(model: Saveable) -> dict[str, Any]:
+    """Return the format of the data and the report of the model, where there are any."""
+    out: dict[str, Any] = {}
+    if model.form is not None:
+        out["form"] = model.form.config()
+    if model.kind != Kind():
+        out["kind"] = json.loads(json.dumps(asdict(model.kind)))
+    if model.about:
+        out["about"] = json.loads(json.dumps(model.about, allow_nan=False))
+    return out
+
+
+def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[str, bytes]:
+    """Return the names and contents of the model's files.
+
+    Args:
+        config: as :func:`configuration` returns it; the checksums of the weights and of itself are added.
+        weights: the state dict of the reverse process.
+    """
+    content = safetensors.torch.save(_separate(weights), metadata={"format": "pt"})
+    head = {"format": FORMAT, "tauleap": __version__, "weights_sha256": hashlib.sha256(content).hexdigest()}
+    return {WEIGHTS: content, CONFIG: config_bytes(head | dict(config))}
+
+
+def with_checksum(config: Mapping[str, Any], field: str = CHECKSUM) -> dict[str, Any]:
+    """Return the configuration with the SHA-256 of its own content, so that no changed character goes unnoticed.
+
+    Args:
+        config: What JSON can hold; a checksum that it has already is replaced.
+        field: The name of the checksum. Default: that of ``config.json``.
+
+    >>> with_checksum({"format": 1})["config_sha256"][:8]
+    '3f0a9925'
+    """
+    plain = {name: value for name, value in config.items() if name != field}
+    # Sorted and without spaces, so that the checksum is of what the file says and not of how it is laid out.
+    canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    head = {name: plain[name] for name in ("format", "tauleap", "weights_sha256") if name in plain}
+    return head | {field: digest} | plain
+
+
+def config_bytes(config: Mapping[str, Any]) -> bytes:
+    """Return the content of ``config.json``, with its checksum.
+
+    Args:
+        config: as :func:`configuration` returns it, with the checksum of the weights.
+
+    Raises:
+        ValueError: the file would be larger than can be loaded again.
+    """
+    content = json.dumps(with_checksum(config), indent=2, allow_nan=False).encode() + b"\n"
+    if len(content) > safe_read.JSON_BYTES:
+        raise ValueError(
+            f"{CONFIG} would have {len(content):,} bytes, at most {safe_read.JSON_BYTES:,} can be loaded again: leave "
+            "out columns or categories"
+        )
+    return content
+
+
+def save(model: Saveable, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
+    """Write the files of a model and return the folder.
+
+    Args:
+        model: the model.
+        folder: a new or empty folder, or one that holds a model, which is replaced.
+        compact: round the weights to 16 bits; they are loaded as float32. Default: false.
+
+    Raises:
+        ValueError: the folder holds other files, or the weights cannot be rounded.
+    """
+    folder = Path(folder)
+    config, weights = configuration(model), model.reverse.state_dict()
+    if compact:
+        others = {str(p.dtype) for p in model.denoiser.parameters() if p.dtype != torch.float32}
+        if others:
+            raise ValueError(f"compact files are of weights in float32, these are {', '.join(others)}: leave it out")
+        config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
+    if folder.exists():
+        owned.check_no_file(folder, "the model")
+    files = as_files(config, weights)
+    with explaining_full_disk(folder):
+        _write(folder, files)
+    return folder
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files of a model into a folder that is new, empty or of a model."""
+    if folder.is_dir() and any(folder.iterdir()):
+        if not _is_model(folder / CONFIG):
+            raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
+        if (folder / MANIFEST).exists():
+            raise ValueError(f"{folder} is a checkpoint of a run, which is not written again: write a new folder")
+        # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
+        for name, content in files.items():
+            with _files.atomic_write(folder / name) as file:
+                file.write(content)
+        return
+    owned.remove_abandoned(folder)
+    with _files.staged_dir(folder) as unfinished:
+        for name, content in files.items():
+            (unfinished / name).write_bytes(content)
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file is the configuration of one of our models: other libraries have a file of this name, too."""
+    try:
+        config = safe_read.read_json(path, inside=path.parent)
+    except (OSError, ValueError):
+        return False
+    return isinstance(config, dict) and {"format", "weights_sha256", "process", "denoiser"} <= config.keys()
+
+
+def has_right_checksum(config: dict[str, Any], field: str = CHECKSUM) -> bool:
+    """Return whether the checksum of a configuration is right, or absent, as in files of earlier versions.
+
+    Args:
+        config: the content of the file.
+        field: the name of the checksum. Default: that of ``config.json``.
+    """
+    return field not in config or config[field] == with_checksum(config, field)[field]
+
+
+def _halved(name: str, weight: Tensor) -> Tensor:
+    """A weight of the network in float16: to eleven significant bits above 6e-5, to 3e-8 below; all else as it is."""
+    if not name.startswith("denoiser.") or weight.dtype != torch.float32:
+        return weight
+    half = weight.to(torch.float16)
+    if not bool(half.isfinite().all()):
+        raise ValueError(f"{name} has values beyond 65504, the largest of float16: save it without compact=True")
+    return half
+
+
+def _separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """On the CPU, contiguous, and none in the memory of another, as the format wants them."""
+    out: dict[str, Tensor] = {}
+    seen: set[int] = set()
+    for name, tensor in weights.items():
+        own = tensor.detach().cpu().contiguous()
+        if own.untyped_storage().data_ptr() in seen:
+            own = own.clone()
+        seen.add(own.untyped_storage().data_ptr())
+        out[name] = own
+    return out
