@@ -24,7 +24,7 @@ def concrete_bases(cls: type) -> list[type]:
     return [base for base in cls.__bases__ if base.__module__.startswith("tauleap") and not inspect.isabstract(base)]
 
 
-@pytest.mark.parametrize("module", [m for m in MODULES if m.split(".")[1] not in ("objective", "denoise")])
+@pytest.mark.parametrize("module", MODULES)
 def test_no_class_inherits_from_a_concrete_class(module: str) -> None:
     own = [cls for cls in vars(import_module(module)).values() if inspect.isclass(cls) and cls.__module__ == module]
     found = {f"{module}.{cls.__qualname__}": bases for cls in own if (bases := concrete_bases(cls))}
