@@ -35,7 +35,7 @@ from _kills import live, preload
 from tauleap import cli
 from tauleap.cli import drawing, filling, own_data  # so that the forks need not import them
 from tauleap.data import Dataset
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser
 from tauleap.network import ResidualMLP
 from tauleap.noise import Constant, Uniform
@@ -124,7 +124,7 @@ def cases(folder: Path) -> list[Case]:
     first = _start(folder / "first")
     torch.manual_seed(0)
     network = ResidualMLP(256, (1, 2, 2), width=8, hidden=8, depth=1)
-    pictures = Model(Uniform(256, Constant(0.01)), NetworkDenoiser(network), shape=(1, 2, 2), form=ImageForm(1, 2, 2))
+    pictures = Model(Uniform(256, Constant(0.01)), NetworkDenoiser(network), shape=(1, 2, 2), form=ImageFormat(1, 2, 2))
     pictures.save(first / "pictures-model")
     fit = ("train", "data.csv", "--out", "run", "--device", "cpu", "--steps")
     sample = ("sample", "model", "-n", 25, "--batch-size", 10, "--steps", 2, "--out", "s")

@@ -503,7 +503,7 @@ def test_a_full_disk_is_a_failure(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tauleap.data.table.TableForm.write", full)
+    monkeypatch.setattr("tauleap.data.table.format.TableFormat.write", full)
     assert cli.main(["sample", str(run), "-n", "3", "--steps", "2", "--out", str(tmp_path / "s")]) == 1
     assert "No space left on device" in capsys.readouterr().err
     assert not list((tmp_path / "s").glob("samples*"))

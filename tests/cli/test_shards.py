@@ -17,8 +17,8 @@ import tauleap as tl
 from tauleap import cli
 from tauleap.cli import drawing, runs
 from tauleap.cli.shards import Shard, alone, together
-from tauleap.data import images
-from tauleap.data.images import ImageForm
+from tauleap.data.image import format as images
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ResidualMLP, UNet
 from tauleap.noise import Constant, Gaussian, Uniform
@@ -56,7 +56,7 @@ def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     process = Uniform(256, Constant(0.01))
     network = ResidualMLP(256, (3, 4, 4), width=16, depth=1)
-    model = tl.Model(process, NetworkDenoiser(network), shape=(3, 4, 4), form=ImageForm(3, 4, 4))
+    model = tl.Model(process, NetworkDenoiser(network), shape=(3, 4, 4), form=ImageFormat(3, 4, 4))
     return model.save(tmp_path_factory.mktemp("model") / "m")
 
 
@@ -379,7 +379,7 @@ def test_a_model_of_pictures_takes_arrays_of_them(
     ask = ["complete", image_model, tmp_path / "set.npz", "--steps", 1, "--out", tmp_path / "c"]
     filled = ran([*ask, "--observed", "0:8,16:24,32:40"], capsys)
     assert (filled["rows"], filled["filled"]) == (2, 2 * 3 * 8)
-    completed = ImageForm(3, 4, 4).read(Path(filled["files"][1])).x[0]
+    completed = ImageFormat(3, 4, 4).read(Path(filled["files"][1])).x[0]
     assert np.array_equal(completed[:, :2].numpy(), rows[0].transpose(2, 0, 1)[:, :2])
     told = refused([*ask[:-1], tmp_path / "d"], capsys)
     assert "has nothing to fill in: make pixels transparent in a PNG, or say what is known with --observed" in told
@@ -409,7 +409,7 @@ def labelled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for parameter in network.output.parameters():
         torch.nn.init.normal_(parameter)
     process = Gaussian(256, Constant(20.0), sigma_0=512.0, sigma_r=6.0)
-    model = tl.Model(process, TruncatedLogistic(network, 256), shape=(1, 4, 4), form=ImageForm(1, 4, 4))
+    model = tl.Model(process, TruncatedLogistic(network, 256), shape=(1, 4, 4), form=ImageFormat(1, 4, 4))
     return model.save(tmp_path_factory.mktemp("labelled") / "m")
 
 

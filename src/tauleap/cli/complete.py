@@ -98,5 +98,5 @@ class Complete:
             "read": result.told,
             "sampling": result.plan.as_json(),
         }
-        shown = form.show(result.first, 1 if form.kind == "images" else 3)
+        shown = form.preview(result.first, 1 if form.kind == "images" else 3)
         tell(self.json, facts, [*result.told, shown, f"sampled by {result.plan}", f"{told}: {where}"])

@@ -31,9 +31,9 @@ from tauleap.cli.labels import dealt
 from tauleap.cli.runs import MOST_CELLS, part_seed
 from tauleap.cli.samplers import SamplerName, make_sampler, names_of
 from tauleap.cli.shards import Shard, alone, together
-from tauleap.data import Form
-from tauleap.data.array_file import parse_array, save_array, smallest
-from tauleap.data.form import RowFiles
+from tauleap.data import Format
+from tauleap.data.array.file import parse_array, save_array, smallest
+from tauleap.data.format import RowFiles
 from tauleap.pretrained import Model
 from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
 from tauleap.training.lock import locked
@@ -127,7 +127,7 @@ class Drawn:
 
 
 def draw_to(
-    out: Path, model: Model, form: Form, request: Request, *, shard: Shard | None = None, progress: bool = True
+    out: Path, model: Model, form: Format, request: Request, *, shard: Shard | None = None, progress: bool = True
 ) -> Drawn:
     """Draws those parts of the shard that are not there yet; if then all are there, finishes the files in ``out``."""
     shard = shard or Shard(1, 1)
@@ -233,7 +233,7 @@ def _missing(parts: Path, request: Request) -> int:
     return sum(_part(parts, first).name not in there for first in request.places)
 
 
-def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
+def _finish(out: Path, parts: Path, form: Format, request: Request) -> list[Path]:
     """The files of all parts, in the data's own form or as one array."""
     if request.format == "npy":
         return [_write_array(out / "samples.npy", parts, request, form)]
@@ -252,7 +252,7 @@ def _finish(out: Path, parts: Path, form: Form, request: Request) -> list[Path]:
     return files
 
 
-def _write_array(path: Path, parts: Path, request: Request, form: Form) -> Path:
+def _write_array(path: Path, parts: Path, request: Request, form: Format) -> Path:
     """One array (n, *shape) of shades, written part by part."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
     with _files.replacing(path) as file:
@@ -262,7 +262,7 @@ def _write_array(path: Path, parts: Path, request: Request, form: Form) -> Path:
     return path
 
 
-def _files_worth(parts: Path, request: Request, form: Form) -> Iterator[tuple[int, Tensor]]:
+def _files_worth(parts: Path, request: Request, form: Format) -> Iterator[tuple[int, Tensor]]:
     """Parts put together to as many rows as one file is to have, with the number of the first."""
     most = max(1, MOST_CELLS // math.prod(form.shape))
     held: list[Tensor] = []
@@ -280,7 +280,7 @@ def _part(parts: Path, first: int) -> Path:
     return parts / f"{first:08d}.npy"
 
 
-def _load(parts: Path, first: int, request: Request, form: Form) -> Tensor:
+def _load(parts: Path, first: int, request: Request, form: Format) -> Tensor:
     """Return the states of a part, which anybody may have changed since it was written.
 
     Raises:

@@ -15,10 +15,10 @@ from tauleap import _files
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.playing import begin_with_opening, draw_completions
 from tauleap.cli.runs import part_seed, rows_of
-from tauleap.data import Form
-from tauleap.data.images import ImageForm
-from tauleap.data.music import MusicForm
-from tauleap.data.table import TableForm
+from tauleap.data import Format
+from tauleap.data.image.format import ImageFormat
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.table.format import TableFormat
 from tauleap.pretrained import Model
 from tauleap.sampling import Sampler, SamplingPlan
 
@@ -38,7 +38,7 @@ class Filled:
 def fill_to(
     out: Path,
     model: Model,
-    form: Form,
+    form: Format,
     file: Path | None,
     *,
     observed: str | None,
@@ -54,17 +54,17 @@ def fill_to(
 
     Without a file a model of music plays two bars on that come with the package. Melodies are drawn as well.
     """
-    data, told = (begin_with_opening(form), []) if file is None else form.read_and_tell(file)
-    names = form.columns if isinstance(form, TableForm) else ()
+    data, told = (begin_with_opening(form), []) if file is None else form.read_with_report(file)
+    names = form.columns if isinstance(form, TableFormat) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
     known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
     known = known if mask is None else known & mask
     unknown = int((~known).sum())
     if unknown == 0:
         how = "leave cells empty, or say what is known with --observed"
-        if isinstance(form, ImageForm):
+        if isinstance(form, ImageFormat):
             how = "make pixels transparent in a PNG, or say what is known with --observed"
-        if isinstance(form, MusicForm):
+        if isinstance(form, MusicFormat):
             how = "say what is known, such as --observed 0:32 to keep the first two bars and play on from there"
         raise ValueError(f"{file} has nothing to fill in: {how}")
     x = data.in_memory().long().expand(variants, *data.x.shape).clone()
@@ -91,6 +91,6 @@ def fill_to(
         for variant, rows in enumerate(x):
             stem = "completed" if variants == 1 else f"completed-{variant + 1}"
             files += form.write(rows, unfinished, stem=stem)
-        if isinstance(form, MusicForm):
+        if isinstance(form, MusicFormat):
             files.append(draw_completions(form, x, known, unfinished / "rolls.png"))
     return Filled([out / path.name for path in files], len(data), unknown, x[0, :3], told, plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tauleap.cli.runs import DeviceName, RunFolder, open_run, rows_at_once, tell
 
 if TYPE_CHECKING:
-    from tauleap.data import Form
+    from tauleap.data import Format
     from tauleap.pretrained import Model
 
 
@@ -29,7 +29,7 @@ class Info:
         tell(self.json, facts, _lines(facts))
 
 
-def _facts(model: Model, form: Form, folder: Path) -> dict[str, Any]:
+def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
     about = model.about
     sizes = form.sizes
     network = getattr(model.denoiser, "network", model.denoiser)

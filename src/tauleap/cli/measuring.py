@@ -9,8 +9,8 @@ import torch
 
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.runs import rows_of
-from tauleap.data import Dataset, Form
-from tauleap.data.table import TableForm
+from tauleap.data import Dataset, Format
+from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import Estimate
 from tauleap.pretrained import Model
 
@@ -27,7 +27,7 @@ class Measured:
 
 def measure(
     model: Model,
-    form: Form,
+    form: Format,
     path: Path,
     observed: str | None,
     samples: int,
@@ -36,10 +36,10 @@ def measure(
     progress: bool,
 ) -> Measured:
     """Rows of which nothing is left to be told are not counted."""
-    data, told = form.read_and_tell(path)
+    data, told = form.read_with_report(path)
     if rows is not None:
         data = rows_of(data, torch.arange(min(rows, len(data))))
-    names = form.columns if isinstance(form, TableForm) else ()
+    names = form.columns if isinstance(form, TableFormat) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
     known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
     scored = known if mask is None else known & ~mask

@@ -9,7 +9,7 @@ import torch
 from tauleap import _device
 from tauleap.cli.playing import begin_with_opening
 from tauleap.cli.runs import tell
-from tauleap.data.music import MusicForm
+from tauleap.data.music.format import MusicFormat
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.pretrained import Model, load
@@ -22,7 +22,7 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
     """Writes MIDI and WAV files and ``rolls.png`` into the folder ``out``, and prints the melodies."""
     model = load(MODEL, device=_device.CPU) if model is None else model
     form = model.form
-    if not isinstance(form, MusicForm):
+    if not isinstance(form, MusicFormat):
         raise ValueError(f"{MODEL} is not a model of music")
     data = begin_with_opening(form)
     played = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
@@ -39,7 +39,7 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
     names += ["variant 1 with a hole of four bars, filled in", "from nothing"]
     files = form.write(x, out, stem="music")
     picture = save_png(draw_rolls(form.pitches(x).long(), names, given=given), out / "rolls.png")
-    lines = [f"{name}:\n  {form.show(row[None], 1)}" for name, row in zip(names, x, strict=True)]
+    lines = [f"{name}:\n  {form.preview(row[None], 1)}" for name, row in zip(names, x, strict=True)]
     facts = {"files": [str(path) for path in (*files, picture)], "melodies": form.pitches(x).tolist()}
     lines += [f"piano rolls: {picture}", f"MIDI and sound: {len(files)} files in {out}"]
     tell(as_json, facts, lines)

@@ -14,8 +14,8 @@ from torch import Tensor
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap.cli.own_samples import write_samples
 from tauleap.cli.runs import part_seed
-from tauleap.data import Opened
-from tauleap.data.table import TableForm
+from tauleap.data import LoadedData
+from tauleap.data.table.format import TableFormat
 from tauleap.fitting import fit
 from tauleap.pretrained import Model
 from tauleap.sampling import SamplingPlan
@@ -38,7 +38,7 @@ class Trained:
 
 
 def train_on(
-    opened: Opened,
+    opened: LoadedData,
     out: Path,
     *,
     minutes: float | None,
@@ -86,18 +86,18 @@ def train_on(
     return Trained(
         model,
         write_samples(out, opened.form, x),
-        opened.form.show(x, 1 if opened.form.kind == "images" else 5),
+        opened.form.preview(x, 1 if opened.form.kind == "images" else 5),
         stopped,
         model.sampling_plan(steps=steps_drawn),
     )
 
 
-def next_commands(out: Path, opened: Opened, given: Path) -> list[str]:
+def next_commands(out: Path, opened: LoadedData, given: Path) -> list[str]:
     """What a user would want next."""
     name, form = shlex.quote(str(out)), opened.form
-    if isinstance(form, TableForm) and opened.dataset.missing is not None:
+    if isinstance(form, TableFormat) and opened.dataset.missing is not None:
         what, why = shlex.quote(str(given)), "fills in its empty cells"
-    elif isinstance(form, TableForm):
+    elif isinstance(form, TableFormat):
         what = shlex.join([str(given), "--observed", form.columns[0]])
         why = "draws the other columns, given this one"
     else:

@@ -9,14 +9,14 @@ from pathlib import Path
 from torch import Tensor
 
 from tauleap import _files, _owned, _read
-from tauleap.data import Form
+from tauleap.data import Format
 from tauleap.training.folder import SAMPLES
 
 _LIST = ".tauleap-samples.json"
 """Names the files that were written into a folder of samples, and marks the folder as ours."""
 
 
-def write_samples(run: Path, form: Form, x: Tensor) -> list[Path]:
+def write_samples(run: Path, form: Format, x: Tensor) -> list[Path]:
     """Write samples in the data's own form into ``samples`` in the folder of a run.
 
     Samples that an earlier command of the run wrote there are replaced. If the folder holds anything else, it stays as

@@ -6,25 +6,19 @@ from pathlib import Path
 
 from torch import Tensor
 
-from tauleap.data import Dataset, Form
-from tauleap.data.music import MusicForm
-from tauleap.data.opening import opening
-from tauleap.data.windows import padded
+from tauleap.data import Dataset, Format
+from tauleap.data.music.format import MusicFormat
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 
 _DRAWN = 12
 
 
-def begin_with_opening(form: Form) -> Dataset:
-    """The two bars of the package, to be played on; for a model of music alone."""
-    if not isinstance(form, MusicForm):
-        raise ValueError("give a file to complete: only a model of music has something to begin with by itself")
-    x, missing = padded(form.states(opening()), form.steps)
-    return Dataset(x[:1], form.num_states, missing=missing[:1])
+def begin_with_opening(form: Format) -> Dataset:
+    return form.completion_start()
 
 
-def draw_completions(form: MusicForm, x: Tensor, known: Tensor, path: Path) -> Path:
+def draw_completions(form: MusicFormat, x: Tensor, known: Tensor, path: Path) -> Path:
     """The first rows of all variants, x (variants, rows, steps), what is known in grey and black lines around it."""
     variants, rows, _ = x.shape
     chosen = [(variant, row) for row in range(rows) for variant in range(variants)][:_DRAWN]

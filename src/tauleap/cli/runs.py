@@ -17,7 +17,7 @@ from tauleap.cli.signals import importing
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from tauleap.data import Dataset, Form
+    from tauleap.data import Dataset, Format
     from tauleap.pretrained import Model
 
 RunFolder = Annotated[
@@ -56,7 +56,7 @@ def check_exists(path: Path) -> None:
         raise ValueError(f"{path} is not a file: nothing of this name exists")
 
 
-def open_run(run: Path, device: str) -> tuple[Model, Form]:
+def open_run(run: Path, device: str) -> tuple[Model, Format]:
     """Return the model of a run, a checkpoint or a saved folder, and the form in which its samples are written.
 
     Args:
@@ -65,7 +65,7 @@ def open_run(run: Path, device: str) -> tuple[Model, Form]:
     """
     check_run(run)
     with importing():
-        from tauleap.data.array_file import ArrayForm
+        from tauleap.data.array.format import ArrayFormat
         from tauleap.pretrained import UnknownClassError, load
 
     try:
@@ -83,7 +83,7 @@ def open_run(run: Path, device: str) -> tuple[Model, Form]:
     if form is None:
         states = model.process.data_states.reshape(-1, model.num_states).any(0)
         ordered = bool(model.process.ordinal)
-        form = ArrayForm(model.shape, 0, int(states.nonzero().max()) + 1, None, ordered, "int64")
+        form = ArrayFormat(model.shape, 0, int(states.nonzero().max()) + 1, None, ordered, "int64")
     return model, form
 
 

@@ -133,7 +133,7 @@ class Sample:
             return tell(self.json, facts, lines)
         shown = ["there already:"]
         if drawn.first is not None:
-            shown = [form.show(drawn.first, 1 if form.kind == "images" else 3), f"sampled by {plan}"]
+            shown = [form.preview(drawn.first, 1 if form.kind == "images" else 3), f"sampled by {plan}"]
         return tell(self.json, facts, [*shown, f"{self.n} samples: {_where(drawn.files, out)}"])
 
     def _corrector(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from tauleap import _device, _files, _owned, _read
 from tauleap._full_disk import explaining_full_disk
 from tauleap._manifest import MANIFEST, Manifest
 from tauleap._version import __version__
-from tauleap.data.form import form_from
+from tauleap.data.format import format_from_config
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
@@ -244,7 +244,7 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     try:
         if config.get("form") is not None:
-            out["form"] = form_from(config["form"])
+            out["form"] = format_from_config(config["form"])
         if config.get("kind") is not None:
             kind = config["kind"]
             out["kind"] = Kind(kind["name"], tuple(kind["types"]), tuple(kind.get("labels", ())))
