@@ -26,7 +26,7 @@ from _mutations import mutate_bytes, mutate_json, replace_name
 
 import tauleap as tl
 from tauleap import _manifest, denoise, network, noise
-from tauleap.cli.own_samples import write_samples
+from tauleap.cli.run.train import write_samples
 from tauleap.data.array.format import ArrayFormat
 from tauleap.data.image.format import ImageFormat
 from tauleap.data.memory import Kind

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -33,7 +34,6 @@ import torch
 from _kills import live, preload
 
 from tauleap import cli
-from tauleap.cli import drawing, filling, own_data  # so that the forks need not import them
 from tauleap.data import Dataset
 from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser
@@ -45,7 +45,8 @@ from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.training import Recipe, Run, Settings, state, train
 from tauleap.training.checkpoint import is_whole
 
-_IMPORTED = drawing, filling, own_data
+for _name in ("complete", "sample", "train"):  # so that the forks need not import them
+    importlib.import_module(f"tauleap.cli.run.{_name}")
 PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 MARKS = ("<!-- kill_everywhere: begin -->", "<!-- kill_everywhere: end -->")
 FOREIGN = {

@@ -21,7 +21,7 @@ import torch
 import tauleap as tl
 from tauleap import _manifest, _shipped, cli, denoise, network, noise
 from tauleap._printable import printable
-from tauleap.cli import drawing
+from tauleap.cli.blocks import Blocks
 from tauleap.data.array.format import ArrayFormat
 from tauleap.data.table.format import TableFormat
 from tauleap.data.text import TextFormat
@@ -275,7 +275,7 @@ def test_parts_of_samples(
 ) -> None:
     request = ["sample", model, "-n", 6, "--batch-size", 3, "--steps", 2, "--out", model.parent / "s"]
     with monkeypatch.context() as patch:
-        patch.setattr(drawing, "_missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Blocks, "missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, request)]) == 130
     part = model.parent / "s" / ".parts" / "00000000.npy"
     damage(part)

@@ -19,7 +19,7 @@ from evaluate import RESULTS
 from rows import BUDGETS, KINDS
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 from tauleap.recipes.images import CUT
 
 sys.path.append(str(Path(__file__).parents[1]))

@@ -29,7 +29,7 @@ from songs import COMPLETIONS, FORM, GIVEN
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 from tauleap.data.music.format import MusicFormat
 from tauleap.evaluate import Completions, Estimate, bits_per_dim, row_hellinger, row_outliers
 from tauleap.sampling import sample

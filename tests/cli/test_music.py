@@ -10,7 +10,7 @@ import torch
 
 import tauleap as tl
 from tauleap import cli
-from tauleap.cli.music_demo import play
+from tauleap.cli.run.demo_music import play
 from tauleap.data.music.format import MusicFormat
 from tauleap.data.music.midi import Note, write_midi
 from tauleap.data.music.ode_to_joy import opening

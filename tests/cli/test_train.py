@@ -16,7 +16,7 @@ import torch
 
 import tauleap as tl
 from tauleap import _device, cli, recipes, training
-from tauleap.cli.train import RECIPES
+from tauleap.cli.commands.train import RECIPES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 ABSENT = "mps" if torch.cuda.is_available() else "cuda"  # no machine has both

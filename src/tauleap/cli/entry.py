@@ -72,6 +72,6 @@ def _how_to_resume(words: list[str]) -> str:
         return ": nothing was written"
     if words[:1] not in (["train"], ["sample"]):
         return ""
-    from tauleap.cli.train import same_command
+    from tauleap.cli.resume_command import resume_command
 
-    return f"; to resume: {same_command()}"
+    return f"; to resume: {resume_command()}"

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
 from tauleap._full_disk import REMEDY, is_full_disk
+from tauleap._printable import printable
 
 _BROKEN_PIPE = 141
 """128 + SIGPIPE, the exit code that a shell reports for other programs whose reader has left."""
@@ -132,6 +135,27 @@ def steady_output() -> Iterator[Output]:
         yield output
     finally:
         sys.stdout, sys.stderr = before
+
+
+def print_result(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:
+    """Print the result of a command.
+
+    Args:
+        as_json: The value of ``--json``.
+        facts: The result for a script, printed as one object of JSON.
+        lines: The result for people.
+    """
+    print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
+
+
+def files_line(files: list[Path], folder: Path) -> str:
+    """Return the name of a file, or the number of files and their folder.
+
+    Args:
+        files: The files.
+        folder: The folder that they are in.
+    """
+    return str(files[0]) if len(files) == 1 else f"{len(files)} files in {folder}"
 
 
 def open_standard_descriptors() -> None:

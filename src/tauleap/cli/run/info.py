@@ -1,32 +1,26 @@
-"""The options of ``tauleap info``."""
+"""The work of ``tauleap info``: what a model is, for people and for scripts."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tauleap.cli.runs import DeviceName, RunFolder, open_run, rows_at_once, tell
+from tauleap.cli.commands.info import Info
+from tauleap.cli.model import load_model, rows_at_once
+from tauleap.cli.output import print_result
+from tauleap.data import Format
+from tauleap.pretrained import Model
 
-if TYPE_CHECKING:
-    from tauleap.data import Format
-    from tauleap.pretrained import Model
 
+def run(options: Info) -> None:
+    """Print what a model is.
 
-@dataclass(frozen=True)
-class Info:
-    """Say what a run or a model is: its data, process, network, size, device, steps and bits/dim."""
-
-    run_folder: RunFolder
-    device: DeviceName = "auto"
-    json: bool = False
-    """Print one object for scripts instead of text."""
-
-    def run(self) -> None:
-        """Prints it."""
-        model, form = open_run(self.run_folder, self.device)
-        facts = _facts(model, form, self.run_folder)
-        tell(self.json, facts, _lines(facts))
+    Args:
+        options: The options of the command.
+    """
+    model, form = load_model(options.run_folder, options.device)
+    facts = _facts(model, form, options.run_folder)
+    print_result(options.json, facts, _lines(facts))
 
 
 def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
@@ -58,15 +52,15 @@ def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
 
 
 def _named(network: object) -> str:
-    """Its class, and those of its parts if it has several by time."""
+    """Return its class, and those of its parts if it has several by time."""
     parts = getattr(network, "networks", None)
     inside = "" if parts is None else f" of {', '.join(type(part).__name__ for part in parts)}"
     return f"{type(network).__name__}{inside}"
 
 
-def _as_lines(told: Any) -> list[str]:
-    """What a model says of its data: lines, or a sentence that somebody has put there."""
-    return list(map(str, told)) if isinstance(told, list) else [str(told)]
+def _as_lines(report: Any) -> list[str]:
+    """Return what a model records of its data: lines, or a sentence that a user has put there."""
+    return list(map(str, report)) if isinstance(report, list) else [str(report)]
 
 
 def _lines(facts: dict[str, Any]) -> list[str]:

@@ -9,8 +9,15 @@ from pathlib import Path
 from tauleap import _owned
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._formats import check_supported
-from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell, warm
+from tauleap.cli.options import (
+    DeviceName,
+    RunFolder,
+    at_least,
+    check_exists,
+    check_run,
+    check_seed,
+    check_temperature,
+)
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.signals import importing
 
@@ -45,13 +52,13 @@ class Complete:
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Completes and writes; says where the files are."""
+        """Check the options, complete the rows, and print where the files are."""
         at_least("--variants", self.variants, 1)
         at_least("--steps", self.steps, 1)
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
-        seeded(self.seed)
-        warm(self.temperature)
+        check_seed(self.seed)
+        check_temperature(self.temperature)
         check_option(self.sampler, self.sampler_option)
         if len(self.file) > 1:
             raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
@@ -66,37 +73,6 @@ class Complete:
             check_supported(file, single=True)
 
         with importing():
-            from tauleap.cli.filling import fill_to
-            from tauleap.cli.runs import open_run, rows_at_once
-            from tauleap.cli.samplers import make_sampler
+            from tauleap.cli.run.complete import run
 
-        model, form = open_run(self.run_folder, self.device)
-        with explaining_full_disk(out):
-            result = fill_to(
-                out,
-                model,
-                form,
-                file,
-                observed=self.observed,
-                variants=self.variants,
-                steps=self.steps,
-                sampler=make_sampler(self.sampler, self.sampler_option),
-                temperature=self.temperature,
-                seed=self.seed,
-                size=rows_at_once(model, self.batch_size),
-                progress=not self.json,
-            )
-        told = f"{result.filled} values of {result.rows} rows filled in"
-        told += f", {self.variants} times" if self.variants > 1 else ""
-        where = str(result.files[0]) if len(result.files) == 1 else f"{len(result.files)} files in {out}"
-        facts = {
-            "run": str(self.run_folder),
-            "rows": result.rows,
-            "filled": result.filled,
-            "variants": self.variants,
-            "files": [str(path) for path in result.files],
-            "read": result.told,
-            "sampling": result.plan.as_json(),
-        }
-        shown = form.preview(result.first, 1 if form.kind == "images" else 3)
-        tell(self.json, facts, [*result.told, shown, f"sampled by {result.plan}", f"{told}: {where}"])
+        run(self, file, out)

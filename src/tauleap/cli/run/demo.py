@@ -1,8 +1,8 @@
-"""The whole system on two dimensions: train, sample in several ways, and say how far the samples are from the data.
+"""The work of ``tauleap demo``: the whole system on two dimensions, and the distance of its samples from the data.
 
-Distances are those of laws pushed through every step of a sampler, so that nothing is lost to the noise of draws: with
-a thousand draws from the data itself the distance would be 0.2. What the exact denoiser reaches by the same steps is
-worked out by another process while the network trains.
+Distances are those of distributions pushed forward through every step of a sampler, without the noise of finite
+samples: a thousand draws from the data itself have a distance of 0.2. Another process computes the distances of the
+exact denoiser while the network trains.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from rich.table import Table
 from torch import Tensor
 
 from tauleap import _device, _files, recipes
-from tauleap.cli.runs import tell
-from tauleap.cli.workers import Workers
+from tauleap.cli.commands.demo import Demo
+from tauleap.cli.output import print_result
+from tauleap.cli.run.demo_workers import Workers
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
 from tauleap.evaluate.toy_figure import Curve, Way, draw_figure
@@ -94,9 +95,14 @@ class Work:
             return pushed.finished(reverse, law, END, "mode"), kept
 
 
-def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
-    """Does all of it, and then writes into the folder ``out``: whoever stops it on the way leaves what was there."""
-    size, console = QUICK if quick else Size(), Console(quiet=as_json)
+def run(options: Demo) -> None:
+    """Train, sample and measure, and then write the files: a demo that is stopped changes nothing.
+
+    Args:
+        options: The options of the command, which it has checked.
+    """
+    out, seed = options.out, options.seed
+    size, console = QUICK if options.quick else Size(), Console(quiet=options.json)
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="tauleap-") as scratch, Workers(size.processes) as workers:
         reference = {key: workers.start(work.law) for key, work in _plan(size, None).items()}
@@ -128,7 +134,7 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
         "bits_per_dim": bits,
         "training_seconds": round(seconds, 1),
         "seed": seed,
-        "quick": quick,
+        "quick": options.quick,
     }
     model.save(out / "model")
     plots.save_png(_figure(entries, metrics["floor"], laws, size), out / "figure.png", colours=128)
@@ -153,7 +159,7 @@ def show(out: Path, *, quick: bool, seed: int, as_json: bool) -> None:
         "  docs/samplers.md",
         "      how to choose between the samplers of the table",
     ]
-    tell(as_json, {"files": [str(path) for path in files.values()], "metrics": metrics}, lines)
+    print_result(options.json, {"files": [str(path) for path in files.values()], "metrics": metrics}, lines)
 
 
 def _plan(size: Size, model: Path | None) -> dict[tuple[str, int], Work]:

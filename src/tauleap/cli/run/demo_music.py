@@ -1,4 +1,4 @@
-"""A melody is played on, a hole in it is filled, and one is played from nothing, by a model of the package."""
+"""The work of ``tauleap demo music``: a model of the package continues, fills in and composes melodies."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 import torch
 
 from tauleap import _device
-from tauleap.cli.playing import begin_with_opening
-from tauleap.cli.runs import tell
+from tauleap.cli.commands.demo_music import DemoMusic
+from tauleap.cli.output import print_result
 from tauleap.data.music.format import MusicFormat
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
@@ -18,13 +18,30 @@ MODEL = "music-small"
 _VARIANTS = 3
 
 
+def run(options: DemoMusic) -> None:
+    """Run the demo.
+
+    Args:
+        options: The options of the command, which it has checked.
+    """
+    play(options.out, steps=options.steps, seed=options.seed, as_json=options.json)
+
+
 def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Model | None = None) -> None:
-    """Writes MIDI and WAV files and ``rolls.png`` into the folder ``out``, and prints the melodies."""
+    """Write MIDI and WAV files and ``rolls.png``, and print the melodies.
+
+    Args:
+        out: The folder.
+        steps: The number of steps of the reverse chain.
+        seed: The seed of the melodies.
+        as_json: Whether to print one object for scripts. Default: false.
+        model: A model of music. Default: the one of the package.
+    """
     model = load(MODEL, device=_device.CPU) if model is None else model
     form = model.form
     if not isinstance(form, MusicFormat):
         raise ValueError(f"{MODEL} is not a model of music")
-    data = begin_with_opening(form)
+    data = form.completion_start()
     played = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
     known = torch.zeros_like(played, dtype=torch.bool)
     known[:, : int((~data.missing).sum()) if data.missing is not None else 0] = True
@@ -42,4 +59,4 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
     lines = [f"{name}:\n  {form.preview(row[None], 1)}" for name, row in zip(names, x, strict=True)]
     facts = {"files": [str(path) for path in (*files, picture)], "melodies": form.pitches(x).tolist()}
     lines += [f"piano rolls: {picture}", f"MIDI and sound: {len(files)} files in {out}"]
-    tell(as_json, facts, lines)
+    print_result(as_json, facts, lines)

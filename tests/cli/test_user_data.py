@@ -22,8 +22,9 @@ from hypothesis import strategies as st
 import tauleap as tl
 from tauleap import cli
 from tauleap._formats import check_supported
-from tauleap.cli import drawing, runs
-from tauleap.cli.pattern import observed_mask
+from tauleap.cli.model import block_seed, load_model
+from tauleap.cli.observed import observed_mask
+from tauleap.cli.run import sample as sample_command
 from tauleap.cli.samplers import SamplerName
 from tauleap.pretrained.storage import with_checksum
 
@@ -254,16 +255,16 @@ def test_steps_end_and_final_step_are_those_of_python(
     run = Path("toy") if name == "toy" else run_of("table")[0]
     given = [] if steps is None else ["--steps", steps]
     options = {} if steps is None else {"steps": steps}
-    model, form = runs.open_run(run, "cpu")
+    model, form = load_model(run, "cpu")
     found = told(["sample", run, "-n", 7, *given, "--batch-size", 7, "--out", tmp_path / "s"], capsys)
     assert found["sampling"] == model.sampling_plan(**options).as_json()
-    x = model.sample(7, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    x = model.sample(7, **options, seed=block_seed(0, 0), batch_size=7, states=True)
     assert form.read(Path(found["files"][0])).x.tolist() == x.tolist()
     sites = math.prod(model.shape or ())
     filled = told(["complete", run, found["files"][0], "--observed", "0:1", *given, "--out", tmp_path / "c"], capsys)
     assert filled["sampling"] == model.sampling_plan(**options, sites=sites - 1).as_json()
     mask = torch.arange(sites) < 1
-    y = model.complete(x, mask, **options, seed=runs.part_seed(0, 0), batch_size=7, states=True)
+    y = model.complete(x, mask, **options, seed=block_seed(0, 0), batch_size=7, states=True)
     assert form.read(Path(filled["files"][0])).x.tolist() == y.tolist()
 
 
@@ -321,7 +322,7 @@ def test_many_samples_are_many_files(
     run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = run_of("table")
-    monkeypatch.setattr(drawing, "MOST_CELLS", 60)  # 20 rows a file
+    monkeypatch.setattr(sample_command, "MOST_CELLS", 60)  # 20 rows a file
     arguments = ["sample", run, "-n", 45, "--steps", 3, "--batch-size", 10, "--out", tmp_path / "s"]
     files = told(arguments, capsys)["files"]
     assert [Path(file).name for file in files] == [f"samples-from-{n:08d}.csv" for n in (0, 20, 40)]

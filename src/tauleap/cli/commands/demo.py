@@ -1,4 +1,4 @@
-"""The options of ``tauleap demo``; the work is in ``toy_demo.py``, which waits because it imports torch."""
+"""The options of ``tauleap demo``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.demo_folder import claim_demo_folder
-from tauleap.cli.runs import seeded
+from tauleap.cli.options import check_seed
 from tauleap.cli.signals import importing
 
 
@@ -26,19 +26,19 @@ class Demo:
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Trains, samples, measures, draws; prints the table and where the files are."""
-        seeded(self.seed)
+        """Train, sample, measure and draw; print the table and where the files are."""
+        check_seed(self.seed)
         with explaining_full_disk(self.out):
             claim_demo_folder(self.out)
             self._check_place()
 
             with importing():
-                from tauleap.cli.toy_demo import show
+                from tauleap.cli.run.demo import run
 
-            show(self.out, quick=self.quick, seed=self.seed, as_json=self.json)
+            run(self)
 
     def _check_place(self) -> None:
-        """Refuses at once what could not be written after minutes of work."""
+        """Raise an error at once where files could not be written after minutes of work."""
         try:
             with tempfile.TemporaryFile(dir=self.out):
                 pass

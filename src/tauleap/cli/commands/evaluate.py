@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 
 from tauleap._formats import check_supported
-from tauleap.cli.runs import DeviceName, RunFolder, at_least, check_exists, check_run, seeded, tell
+from tauleap.cli.options import DeviceName, RunFolder, at_least, check_exists, check_run, check_seed
 from tauleap.cli.signals import importing
 
 
@@ -31,9 +30,9 @@ class Evaluate:
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Computes it and prints it with its standard error."""
+        """Check the options, compute bits/dim, and print it with its standard error."""
         at_least("--samples", self.samples, 1)
-        seeded(self.seed)
+        check_seed(self.seed)
         if self.rows is not None:
             at_least("--rows", self.rows, 1)
         check_run(self.run_folder)
@@ -41,22 +40,6 @@ class Evaluate:
         check_supported(self.data, single=True)
 
         with importing():
-            from tauleap.cli.measuring import measure
-            from tauleap.cli.runs import open_run
+            from tauleap.cli.run.evaluate import run
 
-        model, form = open_run(self.run_folder, self.device)
-        result = measure(model, form, self.data, self.observed, self.samples, self.rows, self.seed, not self.json)
-        stderr = result.bits.stderr if math.isfinite(result.bits.stderr) else None
-        facts = {
-            "run": str(self.run_folder),
-            "data": str(self.data),
-            "bits_per_dim": result.bits.value,
-            "stderr": stderr,
-            "rows": result.rows,
-            "independent_bits_per_dim": result.independent,
-            "read": result.told,
-        }
-        lines = [*result.told, f"{result.bits} bits/dim of {result.rows} rows"]
-        if result.independent is not None:
-            lines.append(f"{result.independent:.4f} bits/dim where every site is by itself, as often as in these rows")
-        tell(self.json, facts, lines)
+        run(self)

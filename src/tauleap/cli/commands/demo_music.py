@@ -1,4 +1,4 @@
-"""The options of ``tauleap demo music``; the work is in ``music_demo.py``, which waits because it imports torch."""
+"""The options of ``tauleap demo music``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tauleap._full_disk import explaining_full_disk
 from tauleap.cli.demo_folder import claim_demo_folder
-from tauleap.cli.runs import at_least, seeded
+from tauleap.cli.options import at_least, check_seed
 from tauleap.cli.signals import importing
 
 
@@ -25,13 +25,13 @@ class DemoMusic:
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Plays, writes and draws; prints the melodies and where the files are."""
-        seeded(self.seed)
+        """Continue the melody, write and draw it; print the melodies and where the files are."""
+        check_seed(self.seed)
         at_least("--steps", self.steps, 1)
         with explaining_full_disk(self.out):
             claim_demo_folder(self.out)
 
             with importing():
-                from tauleap.cli.music_demo import play
+                from tauleap.cli.run.demo_music import run
 
-            play(self.out, steps=self.steps, seed=self.seed, as_json=self.json)
+            run(self)

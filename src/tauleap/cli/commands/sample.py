@@ -5,12 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tauleap import _owned
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._full_disk import explaining_full_disk
-from tauleap.cli.runs import DeviceName, ImageFormat, RunFolder, at_least, check_run, seeded, tell, warm
+from tauleap.cli.options import (
+    DeviceName,
+    ImageFileFormat,
+    RunFolder,
+    at_least,
+    check_run,
+    check_seed,
+    check_temperature,
+)
 from tauleap.cli.samplers import SamplerName, check_option
 from tauleap.cli.shards import Shard
 from tauleap.cli.signals import importing
@@ -50,7 +56,7 @@ class Sample:
     device: DeviceName = "auto"
     shard: str | None = None
     """I/N, such as 2/4: this process makes every N-th part from the I-th; the N of them give the samples of one."""
-    format: ImageFormat | None = None
+    format: ImageFileFormat | None = None
     """Of pictures: png, a file each, by default; or npy, one array (n, channels, height, width) of uint8."""
     correctors: int = 0
     """Corrector steps after each step of the sampler (Section 4.4): better samples, an evaluation each."""
@@ -62,13 +68,13 @@ class Sample:
     """Print one object for scripts instead of text."""
 
     def run(self) -> None:
-        """Draws and writes; says where the files are."""
+        """Check the options, sample, and print where the files are."""
         at_least("--n", self.n, 1)
         if self.n > _MOST:
             raise ValueError(f"--n must be <= {_MOST:,}, got {self.n:,}: draw more into other folders, by other seeds")
         at_least("--steps", self.steps, 1)
-        seeded(self.seed)
-        warm(self.temperature)
+        check_seed(self.seed)
+        check_temperature(self.temperature)
         if not 0 < self.guidance < math.inf:
             raise ValueError(f"--guidance must be a finite number > 0, got {self.guidance}")
         if self.guidance != 1 and self.label is None:
@@ -81,63 +87,16 @@ class Sample:
         scale, start = self._corrector()
         check_option(self.sampler, self.sampler_option)
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
-
         check_run(self.run_folder)
         _owned.check_no_file(out, "the samples")
 
         with importing():
-            from tauleap.cli.drawing import Request, draw_to, plan_of, recorded_batch_size
-            from tauleap.cli.labels import read_labels
-            from tauleap.cli.runs import fingerprint, open_run, rows_at_once
+            from tauleap.cli.run.sample import run
 
-        model, form = open_run(self.run_folder, self.device)
-        if self.format is not None and form.kind != "images":
-            raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
-        labels = None if self.label is None else read_labels(self.label, model)
-        asked = self.batch_size
-        if asked is None and self.memory is None:
-            asked = recorded_batch_size(out)
-        size = rows_at_once(model, asked, memory=self.memory, passes=1 if self.guidance == 1 else 2)
-        plan, name, option = plan_of(
-            model, self.steps, self.sampler, self.sampler_option, self.correctors, scale, start
-        )
-        request = Request(
-            fingerprint(model),
-            self.n,
-            self.steps,
-            name,
-            self.temperature,
-            self.seed,
-            min(size, self.n),
-            self.correctors,
-            scale,
-            start,
-            "npy" if self.format == "npy" else None,
-            labels,
-            self.guidance,
-            option,
-            plan.grid_name,
-            plan.grid[-1],
-            plan.final,
-        )
-        with explaining_full_disk(out):
-            drawn = draw_to(out, model, form, request, shard=shard, progress=not self.json)
-        facts: dict[str, Any] = {"run": str(self.run_folder), "n": self.n, "files": [str(path) for path in drawn.files]}
-        facts |= {"missing_parts": drawn.missing, "sampling": plan.as_json()}
-        if not drawn.files:
-            parts = len(request.places)
-            lines = [f"shard {shard} is done; {drawn.missing} of {parts} parts are still to be made by the others"]
-            if shard.count > parts:
-                lines.append(f"{self.n} samples are {parts} parts of {request.batch_size}: a smaller --batch-size")
-                lines[-1] += f" makes work for all {shard.count} shards"
-            return tell(self.json, facts, lines)
-        shown = ["there already:"]
-        if drawn.first is not None:
-            shown = [form.preview(drawn.first, 1 if form.kind == "images" else 3), f"sampled by {plan}"]
-        return tell(self.json, facts, [*shown, f"{self.n} samples: {_where(drawn.files, out)}"])
+        run(self, out, shard, scale, start)
 
     def _corrector(self) -> tuple[float, float]:
-        """Scale and start, checked here because a stranger to Python is told the option's name."""
+        """Return scale and start; they are checked here, so that messages name the options."""
         at_least("--correctors", self.correctors, 0)
         for option, value in (
             ("--corrector-scale", self.corrector_scale),
@@ -152,7 +111,3 @@ class Sample:
         if not 0 < start <= 1:
             raise ValueError(f"--corrector-start must be a time in (0, 1], got {start}")
         return scale, start
-
-
-def _where(files: list[Path], out: Path) -> str:
-    return str(files[0]) if len(files) == 1 else f"{len(files)} files in {out}"

@@ -1,0 +1,78 @@
+"""Types and checks of options that several commands share; torch is not needed."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Literal
+
+from typing_extensions import Doc
+
+from tauleap import _shipped
+
+RunFolder = Annotated[
+    Path,
+    Doc(
+        "Folder of a run or a saved model, or the name of one that comes with the package: "
+        f"{', '.join(_shipped.names())}."
+    ),
+]
+DeviceName = Annotated[str, Doc("Where to compute: cpu, cuda, cuda:1, mps, ...; auto is the accelerator, if any.")]
+ImageFileFormat = Literal["png", "npy"]
+
+
+def check_run(run: Path) -> None:
+    """Raise ValueError where ``run`` is neither a folder nor the name of a model of the package.
+
+    Args:
+        run: The path or name, as it was typed.
+    """
+    if not run.is_dir() and (run.exists() or str(run) not in _shipped.names()):
+        raise ValueError(
+            f"{run} is not a folder of a run: write the folder that `tauleap train` has made, or one of the models of "
+            f"the package: {', '.join(_shipped.names())}"
+        )
+
+
+def check_exists(path: Path) -> None:
+    """Raise ValueError where there is nothing to read at ``path``.
+
+    Args:
+        path: A file or folder, as it was typed.
+    """
+    if not path.exists():
+        raise ValueError(f"{path} is not a file: nothing of this name exists")
+
+
+def at_least(option: str, value: int, least: int) -> int:
+    """Return a number, or raise ValueError where it is too small.
+
+    Args:
+        option: The name of the option, for the message.
+        value: The number.
+        least: The smallest number that is accepted.
+    """
+    if value < least:
+        raise ValueError(f"{option} must be >= {least}, got {value}")
+    return value
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ValueError unless logits can be divided by a temperature.
+
+    Args:
+        temperature: The value of ``--temperature``.
+    """
+    if not 0 < temperature < math.inf:
+        raise ValueError(f"--temperature must be a finite number > 0, got {temperature}")
+
+
+def check_seed(seed: int) -> int:
+    """Return a seed, or raise ValueError where a generator does not accept it.
+
+    Args:
+        seed: The value of ``--seed``.
+    """
+    if not 0 <= seed < 2**63:
+        raise ValueError(f"--seed must be between 0 and 2**63 - 1, got {seed}")
+    return seed
