@@ -4,8 +4,9 @@
     python diagnostics/call_path.py step       # one step of training, after three others
 
 Prints the number of distinct Python functions of ``src/tauleap`` that are called, the number of files they are in, and
-the number of file changes: consecutive calls whose files differ. A reader who follows the path opens a file at each
-change. ``--files`` also prints how many changes lead into each file.
+the number of file changes: consecutive calls whose files differ. By first calls it is the path of a reader, who reads a
+function once; by all calls a loop of 100 steps counts 100 times. ``--files`` also prints how many changes of the
+reader's path lead into each file.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -56,18 +58,23 @@ class CallPath:
             self.calls.append(code)
 
     def report(self, *, files: bool) -> str:
-        """Return the three numbers in one line, and the changes into each file.
+        """Return the numbers in one line, and how many changes lead into each file.
 
         Args:
             files: Whether to add a line per file.
         """
         names = [code.co_filename for code in self.calls]
-        into = Counter(name for before, name in zip([None, *names], names, strict=False) if name != before)
-        line = f"{len(set(self.calls))} functions, {len(set(names))} files, {max(0, into.total() - 1)} file changes"
-        lines = (
-            [f"{count:6d}  {Path(name).relative_to(PACKAGE)}" for name, count in into.most_common()] if files else []
+        path = [code.co_filename for code in dict.fromkeys(self.calls)]
+        line = (
+            f"{len(path)} functions, {len(set(names))} files, {_changes(path).total()} file changes by first calls, "
+            f"{_changes(names).total()} by all calls"
         )
-        return "\n".join([line, *lines])
+        lines = [f"{n:6d}  {Path(name).relative_to(PACKAGE)}" for name, n in _changes(path).most_common()]
+        return "\n".join([line, *lines]) if files else line
+
+
+def _changes(names: list[str]) -> Counter[str]:
+    return Counter(name for before, name in pairwise(names) if name != before)
 
 
 def profile_sample(profile: CallPath) -> None:

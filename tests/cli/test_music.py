@@ -13,7 +13,7 @@ from tauleap import cli
 from tauleap.cli.run.demo_music import play
 from tauleap.data.music.format import MusicFormat
 from tauleap.data.music.midi import Note, write_midi
-from tauleap.data.music.ode_to_joy import opening
+from tauleap.data.music.ode_to_joy import ode_to_joy
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.recipes.music import absorbing_noise, quick_network
 
@@ -39,8 +39,8 @@ def test_the_opening_is_played_on(model: Path, tmp_path: Path, capsys: pytest.Ca
         "rolls.png",
     ]
     first, second = (MusicFormat().read(files[at]).x[0] for at in (0, 2))
-    assert torch.equal(first[:32], opening())
-    assert torch.equal(second[:32], opening())
+    assert torch.equal(first[:32], ode_to_joy())
+    assert torch.equal(second[:32], ode_to_joy())
     assert not torch.equal(first, second)
     with PIL.Image.open(files[-1]) as picture:
         assert min(picture.size) > 100
@@ -100,7 +100,7 @@ def test_the_demo(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     told = json.loads(capsys.readouterr().out)
     assert all(Path(name).is_file() for name in told["files"])
     played, *_, filled, free = (torch.tensor(melody) for melody in told["melodies"])
-    assert torch.equal(played[:32], opening().long())
+    assert torch.equal(played[:32], ode_to_joy().long())
     assert torch.equal(filled[:96], played[:96])
     assert torch.equal(filled[160:], played[160:])
     assert not torch.equal(filled, played)

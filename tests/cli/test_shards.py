@@ -18,8 +18,8 @@ from tauleap import cli
 from tauleap.cli import blocks
 from tauleap.cli.blocks import Blocks, exclusive_lock, shared_lock
 from tauleap.cli.model import block_seed, fingerprint, load_model, rows_at_once
+from tauleap.cli.options import Shard
 from tauleap.cli.run import sample as sample_command
-from tauleap.cli.shards import Shard
 from tauleap.data.image import format as images
 from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic

@@ -31,7 +31,7 @@ from rich.progress import track
 from torch import Tensor
 
 from tauleap import _files, _owned, _read
-from tauleap.cli.shards import Shard
+from tauleap.cli.options import Shard
 from tauleap.data.array.file import parse_array, save_array, smallest
 from tauleap.training.lock import locked
 

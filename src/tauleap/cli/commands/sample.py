@@ -12,13 +12,13 @@ from tauleap.cli.options import (
     DeviceName,
     ImageFileFormat,
     RunFolder,
+    Shard,
     at_least,
     check_run,
     check_seed,
     check_temperature,
 )
 from tauleap.cli.samplers import SamplerName, check_option
-from tauleap.cli.shards import Shard
 from tauleap.cli.signals import importing
 
 _MOST = 10**8

@@ -18,9 +18,9 @@ from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
 from tauleap.cli.commands.sample import Sample
 from tauleap.cli.labels import dealt, read_labels
 from tauleap.cli.model import block_seed, fingerprint, load_model, rows_at_once
+from tauleap.cli.options import Shard
 from tauleap.cli.output import files_line, print_result
 from tauleap.cli.samplers import SamplerName, make_sampler, names_of
-from tauleap.cli.shards import Shard
 from tauleap.data import Format
 from tauleap.data.format import RowFiles
 from tauleap.pretrained import Model

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from tauleap import _check, _files
 from tauleap.data import limits, windows
-from tauleap.data.array.file import check_rows, read_array, save_array, smallest
-from tauleap.data.array.header import MAGIC, parse_header
+from tauleap.data.array.file import MAGIC, check_rows, parse_header, read_array, save_array, smallest
 from tauleap.data.array.memory_map import MAPPED_BYTES, MappedRows, scan
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
