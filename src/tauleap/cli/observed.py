@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) -> Tensor:
-    """A bool mask (*shape) from ``0:32,40``: ranges without their ends, single places, names of columns.
+    """Return a bool mask (*shape) of the sites that ``--observed`` names: ranges, single places, names of columns.
 
     Places count through a row from 0, in the order of its axes; negative ones from the end, as in Python.
 
@@ -19,6 +19,11 @@ def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) 
     tensor([ True,  True, False, False,  True])
     >>> observed_mask("size", (3,), ["day", "size", "place"])
     tensor([False,  True, False])
+
+    Args:
+        text: The value of the option, such as "0:32,40"; the end of a range is not in it.
+        shape: The shape of a row.
+        names: The names of the sites, if they have any.
     """
     import torch
 

@@ -51,7 +51,11 @@ class SteadyStream:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write ``text``, or discard it after an error."""
+        """Write ``text``, or discard it after an error.
+
+        Args:
+            text: The text.
+        """
         self._attempt(lambda: self._stream.write(encodable(text, getattr(self._stream, "encoding", None))))
         return len(text)
 
@@ -87,6 +91,10 @@ def encodable(text: str, encoding: str | None) -> str:
 
     >>> encodable("2.5 ± 0.1 for café", "ascii")
     '2.5 +- 0.1 for caf\\xe9'
+
+    Args:
+        text: The text.
+        encoding: The name of the encoding; None where it is not known, and nothing is replaced.
     """
     if encoding is None:
         return text
@@ -109,7 +117,11 @@ class Output:
         self.out, self.err = out, err
 
     def exit_code(self, code: int) -> int:
-        """Return ``code``, or the code of a standard output that could not be written where all else went well."""
+        """Return ``code``, or the code of a standard output that could not be written where all else went well.
+
+        Args:
+            code: The exit code of the command.
+        """
         self.out.flush()
         self.err.flush()
         lost = self.out.error

@@ -66,7 +66,11 @@ class Dataset:
         return tuple(self.x.shape[1:])
 
     def rows(self, index: Tensor) -> Tensor:
-        """The rows at the positions ``index`` (n,), as int64."""
+        """Return rows as int64.
+
+        Args:
+            index: The positions of the rows, (n,).
+        """
         if isinstance(self.x, MappedRows):
             return self.x.take(index)
         return self.x.index_select(0, index).long()
@@ -99,11 +103,15 @@ class Dataset:
         return (starts[:, None] + torch.arange(number // blocks)).flatten()
 
     def split(self, last: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """All but ``last`` rows, and ``last`` rows that were chosen at random: to train with, and to test with.
+        """Return all rows but ``last``, to train with, and ``last`` rows chosen at random, to test with.
 
         >>> train, test = Dataset(torch.arange(10)[:, None], num_states=10).split(3)
         >>> len(train), len(test)
         (7, 3)
+
+        Args:
+            last: How many rows to test with.
+            seed: The seed of the choice.
         """
         last = _check.integer("last", last, least=1)
         if last >= len(self):
@@ -115,7 +123,7 @@ class Dataset:
         return self._take(order[:-last]), self._take(order[-last:])
 
     def describe(self) -> dict[str, Any]:
-        """What it is, as JSON can hold it: two datasets with one description have the same rows in the same order."""
+        """Return a description as JSON can hold it; equal descriptions mean equal rows in the same order."""
         size = {"rows": len(self), "shape": list(self.shape), "num_states": self.num_states}
         if isinstance(self.x, MappedRows):
             return size | self.x.describe()

@@ -63,7 +63,13 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
 
 
 def read(data: Any, *, form: Format | None, num_states: int) -> Dataset:
-    """Data of the same kind again, in the coding that ``form`` has."""
+    """Return data of the same type again, in the coding of a format.
+
+    Args:
+        data: The data.
+        form: The format; None for states.
+        num_states: How many states there are.
+    """
     if isinstance(data, LoadedData):
         return _loaded(data.dataset)
     if isinstance(data, Dataset):
@@ -85,7 +91,14 @@ def _loaded(data: Dataset) -> Dataset:
 
 
 def restore(x: Tensor, kind: Kind, form: Format | None, index: Any = None) -> Any:
-    """States as what the data was given as; ``index`` is that of a frame's rows."""
+    """Return states as the type in which the data was given.
+
+    Args:
+        x: States.
+        kind: The type.
+        form: The format.
+        index: The index of the rows of a frame. Default: 0, 1, 2, ...
+    """
     if kind.name == "texts" and isinstance(form, TextFormat):
         return form.texts(x)
     if kind.name == "frame" and isinstance(form, TableFormat):

@@ -55,9 +55,14 @@ class TextFormat(Format):
     def open(
         path: Path, *, length: int | None = None, coding: Literal["auto", "characters", "bytes"] = "auto"
     ) -> LoadedData:
-        """Rows of ``length`` (64 by default), one after the other; the rest that does not fill a row is left out.
+        """Return the rows of a text, one after the other; the rest that does not fill a row is left out.
 
         States are the characters that occur; bytes where there are more than 256 of them or the text is not UTF-8.
+
+        Args:
+            path: A text file.
+            length: Characters or bytes in a row. Default: 64.
+            coding: Characters, bytes, or the one that suits the file.
         """
         if coding not in ("auto", "characters", "bytes"):
             raise ValueError(f"coding must be auto, characters or bytes, got {coding!r}")
@@ -93,7 +98,11 @@ class TextFormat(Format):
         return LoadedData(Dataset(x, form.num_states), form, report)
 
     def read(self, path: Path) -> Dataset:
-        """From its beginning; what the last row lacks is missing, so that a text can be continued."""
+        """Return a text from its beginning; the end of the last row is missing, so that the text can be continued.
+
+        Args:
+            path: The file.
+        """
         content = limits.contents(path)
         if self.alphabet is None:
             codes = np.frombuffer(content, dtype=np.uint8)
@@ -128,14 +137,18 @@ class TextFormat(Format):
         return "\n---\n".join(shown)
 
     def texts(self, x: Tensor) -> list[str]:
-        """One text a row. Bytes that are no UTF-8, as where a character was cut in two, show as U+FFFD."""
+        """Return one text per row. Bytes that are no UTF-8, such as a character that was cut in two, become U+FFFD.
+
+        Args:
+            x: States, (n, length).
+        """
         states = self.check(x)
         if self.alphabet is None:
             return [row.tobytes().decode("utf-8", "replace") for row in states.to(torch.uint8).numpy()]
         return ["".join(self.alphabet[state] for state in row) for row in states.tolist()]
 
     def show_alphabet(self) -> str:
-        """The characters, for a message."""
+        """Return the characters, for a message."""
         return "bytes" if self.alphabet is None else repr(self.alphabet)
 
 

@@ -83,7 +83,7 @@ class Work:
     """Times at which the law on the way is wanted too."""
 
     def law(self) -> tuple[Tensor, list[Tensor]]:
-        """Of the samples, and on the way."""
+        """Return the distribution of the samples, and those at the times ``keep``."""
         if self.model is None and self.sampler == "exact simulation":
             reverse = exact_reverse()
             return pushed.finished(reverse, pushed.simulated(reverse, tau_pmf(), END), END, "mode"), []

@@ -26,7 +26,11 @@ class Workers:
         self._pool = ProcessPoolExecutor(number, mp_context=context, initializer=_begin) if number else None
 
     def start(self, work: Callable[[], T]) -> Future[T]:
-        """``work``, which can be pickled, is done as soon as a process is free."""
+        """Return the future result of a function, which runs as soon as a process is free.
+
+        Args:
+            work: The function, which must be picklable.
+        """
         if self._pool is not None:
             with _deaf_children():
                 return self._pool.submit(work)

@@ -101,7 +101,12 @@ def parse_header(file: io.BufferedIOBase, size: int, where: str) -> Header:
 
 
 def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndarray | None]:
-    """The array of whole numbers in a file, and the array ``missing`` beside it in an ``.npz``, if there is one."""
+    """Return the array of whole numbers in a file, and the array ``missing`` of an ``.npz``, if there is one.
+
+    Args:
+        path: An ``.npy`` or ``.npz`` file.
+        name: Which array of an ``.npz``. Default: one with a common name, or the only one.
+    """
     limits.size(path, remedy=_TOO_LARGE)
     with path.open("rb") as file:
         if file.read(2) != b"PK":
@@ -116,7 +121,12 @@ def read_array(path: Path, name: str | None = None) -> tuple[np.ndarray, np.ndar
 
 
 def read_arrays(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Those of the named arrays of whole numbers that an ``.npz`` has; no others are looked at."""
+    """Return those of the named arrays of whole numbers that an ``.npz`` has, by name.
+
+    Args:
+        path: The file.
+        names: The names; other arrays are not read.
+    """
     limits.size(path, remedy=_TOO_LARGE)
     with _archive(path) as (archive, entries):
         return {name: read_entry(archive, entries[name], f"{path}: {name}") for name in names if name in entries}
@@ -151,9 +161,14 @@ def _from_archive(
 
 
 def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> np.ndarray:
-    """The array of whole numbers in one entry of an archive, which messages call ``where``.
+    """Return the array of whole numbers in one entry of an archive.
 
     What an archive that is damaged there raises is one of ``BAD_ARCHIVE``.
+
+    Args:
+        archive: The archive.
+        entry: The entry.
+        where: Its name in messages.
     """
     if entry.file_size > limits.FILE_BYTES:
         raise ValueError(f"{where} unpacks to {entry.file_size:,} bytes, more than {limits.FILE_BYTES:,}: {_TOO_LARGE}")
@@ -162,7 +177,13 @@ def read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, where: str) -> 
 
 
 def parse_array(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
-    """Return the array of an open file of ``size`` bytes, called ``where`` in messages; its header is checked first."""
+    """Return the array of an open file, after its header was checked.
+
+    Args:
+        file: The file, at the beginning of the array.
+        size: Its number of bytes.
+        where: Its name in messages.
+    """
     header = parse_header(file, size, where)
     wanted = size - header.offset
     if wanted > limits.FILE_BYTES:
@@ -178,7 +199,7 @@ def parse_array(file: io.BufferedIOBase, size: int, where: str) -> np.ndarray:
 
 
 def check_rows(shape: tuple[int, ...], path: Path) -> None:
-    """Refuse an array that has no rows.
+    """Raise ValueError where an array has no rows.
 
     Args:
         shape: of the array.
@@ -189,14 +210,23 @@ def check_rows(shape: tuple[int, ...], path: Path) -> None:
 
 
 def save_array(file: IO[bytes], array: np.ndarray) -> None:
-    """Write an array of numbers as ``np.save`` does, which hides the error of a full disk."""
+    """Write an array of numbers as ``np.save`` does, but raise the error of a full disk, which that hides.
+
+    Args:
+        file: The file.
+        array: The array.
+    """
     array = np.ascontiguousarray(array)
     np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(array))
     file.write(array.tobytes())
 
 
 def smallest(x: Tensor) -> Tensor:
-    """In the smallest type that holds the states: data is kept in memory as a whole."""
+    """Return states in the smallest integer type that holds them.
+
+    Args:
+        x: States.
+    """
     high = int(x.max())
     kinds = ((255, torch.uint8), (2**15 - 1, torch.int16), (2**31 - 1, torch.int32))
     return x.to(next((dtype for most, dtype in kinds if high <= most), torch.int64))

@@ -79,19 +79,31 @@ def cifar10(path: str | os.PathLike[str] | None = None, *, download: bool = Fals
 
 
 def is_cifar(path: Path) -> bool:
-    """Whether a file is an archive, or a folder has the files of one: of any version, since some are refused."""
+    """Return whether a file is an archive, or a folder has the files of CIFAR-10, of any version.
+
+    Args:
+        path: The file or folder.
+    """
     if path.is_dir():
         return any((path / name).is_file() for name in (_TRAIN[0], _pickled(_TRAIN[0])))
     return path.is_file() and path.name.lower().endswith(_formats.ARCHIVES)
 
 
 def is_batch(path: Path) -> bool:
-    """Whether a file is called like one of the six in the archive."""
+    """Return whether a file is called like one of the six in the archive.
+
+    Args:
+        path: The file.
+    """
     return path.is_file() and path.name in (*_TRAIN, *_TEST)
 
 
 def read_batch(path: Path) -> Tensor:
-    """Its pictures, (n, 3, 32, 32) bytes."""
+    """Return the pictures of one file of the archive, (n, 3, 32, 32) bytes.
+
+    Args:
+        path: The file.
+    """
     return _pictures([(path.name, _file(path))], (path.name,), path.parent)[0]
 
 

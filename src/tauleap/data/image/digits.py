@@ -16,7 +16,7 @@ NUM_STATES = 17
 
 
 def digits() -> Dataset:
-    """1,797 images (1, 8, 8) of states 0 (paper) to 16 (ink); ``condition`` is the digit.
+    """Return 1,797 images (1, 8, 8) of states 0 (paper) to 16 (ink); ``condition`` is the digit.
 
     >>> data = digits()
     >>> len(data), data.shape, data.num_states

@@ -145,14 +145,21 @@ class ImageFormat(RowFiles):
         return "FILE", "fills in what is transparent"
 
     def read(self, path: Path) -> Dataset:
-        """A picture or a folder of them, made to fit; pixels that are wholly transparent are missing.
+        """Return pictures, scaled to this size; pixels that are wholly transparent are missing.
 
         Or many in one file, idx, CIFAR-10 or an array (.npz, .npy), which must have the size of these.
+
+        Args:
+            path: A picture, a folder of them, or many in one file.
         """
         return self.read_with_report(path)[0]
 
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
-        """The same, and which array of an .npz it was: ``x_test``, or else ``x``."""
+        """Return the same, and which array of an .npz was read: ``x_test``, or else ``x``.
+
+        Args:
+            path: The file or folder.
+        """
         if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
             x, told = pictures_in(path, self.shape)
             return Dataset(x, 256), told
@@ -176,7 +183,7 @@ class ImageFormat(RowFiles):
     def write_rows(
         self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
     ) -> list[Path]:
-        """Each picture in a file of its own."""
+        """Write one PNG file per picture, and return the files."""
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x).to(torch.uint8)
         files = [folder / f"{stem}-{number:06d}.png" for number in range(first, first + len(pixels))]
@@ -186,13 +193,13 @@ class ImageFormat(RowFiles):
         return files
 
     def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
-        """A grid of the first 64."""
+        """Write a grid of the first 64 pictures, and return the file."""
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x[:_GRID]).to(torch.uint8)
         return [_save(_grid(pixels), folder / f"{stem}.png")] if len(pixels) else []
 
     def preview(self, x: Tensor, n: int) -> str:
-        """Pictures as characters, dark for dark, two characters a pixel."""
+        """Return pictures as characters, dark for dark, two characters per pixel."""
         shades = " .:-=+*#%@"[::-1]
         grey = self.check(x[:n]).double().mean(1)
         rows = ["\n".join("".join(2 * shades[int(v) * 10 // 256] for v in line[:55]) for line in row) for row in grey]

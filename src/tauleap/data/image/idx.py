@@ -29,12 +29,20 @@ _BLOCK = 2**20
 
 
 def is_idx(path: Path) -> bool:
-    """Whether a file is called like one, as ``train-images-idx3-ubyte.gz`` or ``train-images.idx3-ubyte``."""
+    """Return whether a file is named as an idx file, such as ``train-images-idx3-ubyte.gz``.
+
+    Args:
+        path: The file.
+    """
     return path.is_file() and _formats.IDX_NAME.search(path.name) is not None
 
 
 def read_idx(path: str | os.PathLike[str]) -> Tensor:
-    """The bytes of an idx file, compressed by gzip or not, as a uint8 tensor with the axes that its header says."""
+    """Return the bytes of an idx file as a uint8 tensor with the axes of its header.
+
+    Args:
+        path: The file, compressed by gzip or not.
+    """
     path = Path(path)
     size = limits.size(path)
     with path.open("rb") as file:

@@ -19,7 +19,8 @@ _WANTED = "train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ub
 
 
 def mnist(folder: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
-    """The images (1, 28, 28) to train and to test with, states 0 (paper) to 255 (ink); ``condition`` is the label 0..9.
+    """Return images (1, 28, 28) to train and to test with, of states 0 (paper) to 255 (ink); ``condition`` is the
+    label.
 
     Args:
         folder: holds the four idx files ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``,
@@ -38,7 +39,11 @@ def mnist(folder: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
 
 
 def is_mnist(path: Path) -> bool:
-    """Whether a folder holds the images to train with."""
+    """Return whether a folder holds the images to train with.
+
+    Args:
+        path: The folder.
+    """
     return path.is_dir() and _find(path, "train-images", axes=3) is not None
 
 

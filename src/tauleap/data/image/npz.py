@@ -19,7 +19,7 @@ _LABELS = ("y_{}", "labels_{}", "{}_labels")
 
 
 def images_npz(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
-    """The pictures of an ``.npz`` to train and to test with, shades 0..255 of shape (channels, height, width).
+    """Return the pictures of an ``.npz`` to train and to test with, shades 0..255 of shape (channels, height, width).
 
     Args:
         path: a file with the arrays ``x_train`` and ``x_test``: whole numbers 0..255 of shape (n, height, width),
@@ -51,9 +51,11 @@ def images_npz(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
 
 
 def pictures_in(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
-    """Bytes (n, *shape) of an ``.npz``, those to test with if it has such, or of an ``.npy``; and what to tell of it.
+    """Return pictures of an ``.npz`` or ``.npy``, (n, *shape) bytes, and lines for the user.
 
-    ``shape`` is (channels, height, width), and the arrays are as for :func:`images_npz`, or the one called ``x``.
+    Args:
+        path: An ``.npy``; or an ``.npz`` with the array ``x_test``, as for :func:`images_npz`, or else ``x``.
+        shape: (channels, height, width).
     """
     if path.suffix.lower() == ".npy":
         array, where, told = read_array(path)[0], str(path), []
@@ -73,7 +75,13 @@ def pictures_in(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
 
 
 def check_labels(labels: Tensor, where: str, *, classes: int) -> None:
-    """Refuses labels beyond ``0 .. classes-1``, and says which."""
+    """Raise ValueError where a label is not in ``0 .. classes-1``.
+
+    Args:
+        labels: The labels, (n,).
+        where: Their place in messages.
+        classes: How many classes there are.
+    """
     wrong = ((labels < 0) | (labels >= classes)).nonzero()
     if len(wrong):
         at = int(wrong[0])
@@ -81,7 +89,14 @@ def check_labels(labels: Tensor, where: str, *, classes: int) -> None:
 
 
 def of_shape(path: Path, shape: tuple[int, ...], *, classes: int, name: str) -> tuple[Dataset, Dataset]:
-    """What :func:`images_npz` reads, if it looks like the set called ``name``."""
+    """Return what :func:`images_npz` reads, if it has the shape and labels of a known dataset.
+
+    Args:
+        path: The file.
+        shape: (channels, height, width).
+        classes: How many classes there are.
+        name: The name of the dataset in messages.
+    """
     parts = images_npz(path)
     for data in parts:
         if data.shape != shape:

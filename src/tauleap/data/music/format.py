@@ -62,18 +62,31 @@ class MusicFormat(RowFiles):
 
     @staticmethod
     def scrambled(steps: int = STEPS, *, seed: int = 0) -> MusicFormat:
-        """With an order that the seed draws."""
+        """Return a format with a random order of the states.
+
+        Args:
+            steps: Sixteenths in a row.
+            seed: The seed of the order.
+        """
         order = torch.randperm(NUM_STATES, generator=torch.Generator().manual_seed(seed))
         return MusicFormat(steps, tuple(order.tolist()))
 
     def states(self, pitches: Tensor) -> Tensor:
-        """The states that stand for these pitches, in the dtype given."""
+        """Return the states that stand for pitches, in the dtype given.
+
+        Args:
+            pitches: MIDI pitches, 128 for a rest.
+        """
         if self.order is None:
             return pitches
         return torch.tensor(self.order, device=pitches.device).argsort().to(pitches.dtype)[pitches.long()]
 
     def pitches(self, states: Tensor) -> Tensor:
-        """The pitches that these states stand for."""
+        """Return the pitches that states stand for.
+
+        Args:
+            states: States.
+        """
         return states if self.order is None else torch.tensor(self.order, device=states.device)[states.long()]
 
     @property
@@ -110,9 +123,13 @@ class MusicFormat(RowFiles):
         return pieces.opened(form, path.name, "files")
 
     def read(self, path: Path) -> Dataset:
-        """The first melody of each file, cut into rows; what the last row lacks is missing, so that it can go on.
+        """Return the first melody of each file, cut into rows; the end of the last row is missing, so that it can be
+        continued.
 
         Of a folder, files that cannot be read or have no melody are left out, with a warning.
+
+        Args:
+            path: A file, or a folder of files.
         """
         data, told = self.read_with_report(path)
         for line in told:
@@ -156,7 +173,9 @@ class MusicFormat(RowFiles):
     def write_rows(
         self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
     ) -> list[Path]:
-        """One MIDI file a row, and a WAV file for each of the first eight: a piano, if pretty_midi is installed."""
+        """Write one MIDI file per row, and a WAV file for each of the first eight: a piano, if pretty_midi is
+        installed.
+        """
         folder.mkdir(parents=True, exist_ok=True)
         files = []
         for number, row in enumerate(self.pitches(self.check(x)).tolist(), start=first):
@@ -188,7 +207,11 @@ class UnusableError(ValueError):
 
 
 def melodies(file: Path) -> list[Tensor]:
-    """The tracks of a file in which one note sounds at a time: states (steps,) from the first bar with a note."""
+    """Return the tracks of a file in which one note sounds at a time: states (steps,) from the first bar with a note.
+
+    Args:
+        file: A MIDI file or piano roll.
+    """
     read = _read(file)
     found = (encode(part, read.ticks_per_quarter) for part in read.parts)
     return [melody for melody in found if melody is not None]

@@ -25,19 +25,28 @@ _NAMES = ("C", "C#", "D", "D#", "E", "F", "F#", "G", "G#", "A", "A#", "B")
 
 
 def encode(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor | None:
-    """One state a sixteenth, uint8; None where :func:`why_no_melody` has a reason.
+    """Return one state per sixteenth, uint8; None where :func:`why_no_melody` returns a reason.
 
     Notes begin and end at the nearest sixteenth and last for one at least; where two meet, the later one sounds. So
     of notes shorter than a sixteenth those are heard that begin last in their step.
 
     >>> encode([Note(0, 100, 60), Note(100, 200, 62)], 100)
     tensor([60, 60, 60, 60, 62, 62, 62, 62], dtype=torch.uint8)
+
+    Args:
+        notes: The notes of a track.
+        ticks_per_quarter: Ticks per quarter note.
     """
     return encoded(notes, ticks_per_quarter) if why_no_melody(notes, ticks_per_quarter) is None else None
 
 
 def encoded(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor:
-    """The same for notes that are known to be a melody."""
+    """Return the same for notes that are known to be a melody.
+
+    Args:
+        notes: The notes of a track.
+        ticks_per_quarter: Ticks per quarter note.
+    """
     silent, total = _extent(notes, ticks_per_quarter)
     melody = np.full(total, REST, dtype=np.uint8)
     for note in sorted(notes):
@@ -47,12 +56,16 @@ def encoded(notes: Sequence[Note], ticks_per_quarter: int) -> Tensor:
 
 
 def why_no_melody(notes: Sequence[Note], ticks_per_quarter: int) -> str | None:
-    """Why the notes of a track are no melody, or None where they are one.
+    """Return why the notes of a track are no melody, or None where they are one.
 
     In a melody one note sounds at a time. Time is counted in ticks, before anything is rounded, and two tolerances are
     allowed, which are ours and not the paper's: played files are seldom exact. A note that lasts into the next one is
     legato, and not counted, where it does so by at most half a sixteenth and half of either note. And all else that
     sounds together may be a twentieth of the time in which anything sounds.
+
+    Args:
+        notes: The notes of a track.
+        ticks_per_quarter: Ticks per quarter note.
     """
     if not notes:
         return "no notes"
@@ -93,16 +106,23 @@ def _extent(notes: Sequence[Note], ticks_per_quarter: int) -> tuple[int, int]:
 
 
 def decode(row: Sequence[int]) -> list[Note]:
-    """The notes of a melody, in sixteenths; equal neighbours are one note.
+    """Return the notes of a melody, in sixteenths; equal neighbours are one note.
 
     >>> decode([60, 60, REST, 62])
     [Note(start=0, end=2, pitch=60), Note(start=3, end=4, pitch=62)]
+
+    Args:
+        row: One state per sixteenth.
     """
     return [Note(start, end, state) for start, end, state in _runs(row) if state != REST]
 
 
 def spell(row: Sequence[int]) -> str:
-    """The first notes by name with their lengths in sixteenths; a dot is a rest."""
+    """Return the first notes by name with their lengths in sixteenths; a dot is a rest.
+
+    Args:
+        row: One state per sixteenth.
+    """
     words = [
         f"{'.' if state == REST else f'{_NAMES[state % 12]}{state // 12 - 1}'}:{end - start}"
         for start, end, state in _runs(row)

@@ -54,7 +54,7 @@ class _Bytes:
         return int.from_bytes(self.take(count), "big")
 
     def variable(self) -> int:
-        """A number in groups of seven bits, at most four of them."""
+        """Return a number in groups of seven bits, at most four of them."""
         value = 0
         for _ in range(4):
             byte = self.take(1)[0]
@@ -69,9 +69,12 @@ class _Bytes:
 
 
 def read_midi(content: bytes) -> MidiFile:
-    """The notes in the bytes of a file; a ValueError says at which byte it is damaged.
+    """Return the notes in the bytes of a file; a ValueError says at which byte it is damaged.
 
     What follows the tracks that the header announces is not looked at: some programs leave bytes there.
+
+    Args:
+        content: The bytes.
     """
     whole = _Bytes(content, 0, len(content))
     if whole.take(4) != b"MThd":
@@ -146,10 +149,16 @@ def _read_track(track: _Bytes, signatures: list[tuple[int, int]]) -> list[list[N
 
 
 def write_midi(notes: Sequence[Note], ticks_per_quarter: int, tempo: int, *, velocity: int = 90) -> bytes:
-    """A file with one track of piano; ``tempo`` is in quarters a minute, the notes in ticks.
+    """Return the bytes of a file with one track of piano.
 
     >>> read_midi(write_midi([Note(0, 3, 60), Note(3, 4, 62)], 4, 120)).parts
     [[Note(start=0, end=3, pitch=60), Note(start=3, end=4, pitch=62)]]
+
+    Args:
+        notes: The notes, in ticks.
+        ticks_per_quarter: Ticks per quarter note.
+        tempo: Quarter notes per minute.
+        velocity: How hard the keys are struck, 1..127.
     """
     # At the same tick a note ends before the next begins, which may have its pitch.
     events = sorted(

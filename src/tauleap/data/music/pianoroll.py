@@ -24,9 +24,12 @@ _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_pianoroll(content: bytes) -> MidiFile:
-    """The notes in the bytes of a file, without drums; a ValueError says what is wrong with it.
+    """Return the notes in the bytes of a file, without drums; a ValueError says what is wrong with it.
 
     A note is a time in which a pitch sounds without a gap, since a roll does not say where one is struck again.
+
+    Args:
+        content: The bytes.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:

@@ -29,12 +29,24 @@ class Pieces:
         self._joined: dict[Path, Path] = {}
 
     def leave_out(self, name: str, reason: str, detail: str = "") -> None:
-        """Counts a file or tune that cannot be read."""
+        """Count a file or tune that cannot be read.
+
+        Args:
+            name: The file or tune.
+            reason: Why, in words that are the same for others.
+            detail: What differs from one file to the next.
+        """
         self.seen += 1
         self.skipped.add(reason, name, detail)
 
     def take(self, read: MidiFile, name: str, source: Path | None = None) -> None:
-        """The pieces of a file or tune called ``name``, unless its bars are not those of four quarters."""
+        """Add the pieces of a file or tune, unless its bars are not those of four quarters.
+
+        Args:
+            read: The notes.
+            name: The file or tune.
+            source: The file, whose pieces are a group. Default: no groups.
+        """
         self.seen += 1
         before = len(self._kept)
         odd = odd_meter(read)
@@ -54,7 +66,13 @@ class Pieces:
         self.used += len(self._kept) > before
 
     def add(self, melody: Tensor, name: str, source: Path | None = None) -> None:
-        """Cuts a melody, which comes from what is called ``name``; the pieces of one ``source`` are a group."""
+        """Cut a melody into pieces, and add those that pass the filter.
+
+        Args:
+            melody: One state per sixteenth.
+            name: The file or tune.
+            source: The file, whose pieces are a group. Default: no groups.
+        """
         pieces = windows.whole(_whole_bars(melody), self.steps)
         if len(pieces) == 0:
             self.skipped.add(f"shorter than {self.steps} steps", name)
@@ -70,7 +88,13 @@ class Pieces:
                 self._joined[self._leader(source)] = self._leader(self._source.setdefault(content, source))
 
     def opened(self, form: Format, name: str, kind: str) -> LoadedData:
-        """The rows and the report; ``kind`` is what was read, such as files."""
+        """Return the rows and the report.
+
+        Args:
+            form: The format of the rows.
+            name: What was read.
+            kind: The plural of its parts, such as "files".
+        """
         told = self.skipped.lines()
         if not self._kept:
             raise ValueError(
@@ -97,7 +121,11 @@ class Pieces:
 
 
 def odd_meter(read: MidiFile) -> str | None:
-    """The first time signature in which four quarters are not whole bars, if there is one."""
+    """Return the first time signature in which four quarters are not whole bars, or None.
+
+    Args:
+        read: The notes.
+    """
     return next((f"{above}/{below}" for above, below in read.signatures if below % above), None)
 
 
@@ -107,7 +135,11 @@ def _whole_bars(melody: Tensor) -> Tensor:
 
 
 def rejection_reason(piece: Tensor) -> str | None:
-    """Why the paper's filter leaves a piece out, or None where it does not."""
+    """Return why the paper's filter rejects a piece, or None where it passes.
+
+    Args:
+        piece: One state per sixteenth.
+    """
     rests = (piece == REST).tolist()
     longest = run = 0
     for rest in rests:

@@ -13,7 +13,7 @@ _BARS = 4
 
 
 def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> Tensor:
-    """A number for each row (n, steps) of pitches: rows that share a passage of ``bars`` bars have the same one.
+    """Return a number for each row of pitches: rows that share a passage of ``bars`` bars have the same one.
 
     A passage begins with a bar, and is the same in any key. What is shared through a third row counts as well, and so
     do ``groups`` (n,): rows with the same number there, such as those of one file, are of one song.
@@ -22,6 +22,11 @@ def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> T
     >>> other = torch.tensor([60, 67]).repeat(32)[None]
     >>> songs_of(torch.cat([tune, other, tune + 5]))
     tensor([0, 1, 0])
+
+    Args:
+        x: Pitches, (n, steps).
+        bars: The length of a passage.
+        groups: (n,), rows with the same number are of one song.
     """
     length = _check.integer("bars", bars, least=1) * STEPS_A_BAR
     if x.shape[1] < length:
@@ -47,9 +52,14 @@ def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> T
 
 
 def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Positions to train with, and at least ``rows`` to test with: whole songs, drawn by the seed.
+    """Return positions to train with, and at least ``rows`` to test with: whole songs, drawn by the seed.
 
     Songs of more than a tenth of the rows asked for (and of three) are trained with: a few would be most of the test.
+
+    Args:
+        x: Pitches, (n, steps).
+        rows: How many rows to test with, at least.
+        seed: The seed of the choice.
     """
     songs = songs_of(x)
     sizes = torch.bincount(songs)
@@ -64,7 +74,7 @@ def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tenso
 
 
 def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
-    """Which rows to hold out, bool (n,), given the song of each: about ``rows``, of whole songs that the seed draws.
+    """Return which rows to hold out, bool (n,): about ``rows``, of whole songs that the seed draws.
 
     For data of any kind, where :func:`split_by_song` is strict: songs of up to a tenth of the rows asked for (and of
     three) are taken first, and larger ones only where those are too few, the smallest first. No more than half of all
@@ -72,6 +82,11 @@ def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
 
     >>> held_out_songs(torch.tensor([0, 0, 0, 0, 0, 1, 1, 0]), 3)
     tensor([False, False, False, False, False,  True,  True, False])
+
+    Args:
+        songs: The song of each row, (n,).
+        rows: How many rows to hold out, about.
+        seed: The seed of the choice.
     """
     sizes = torch.bincount(songs)
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
@@ -86,11 +101,14 @@ def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
 
 
 def in_all_keys(data: Dataset) -> Dataset:
-    """Every melody in twelve keys, from six semitones lower to five higher; pitches beyond MIDI's are left out.
+    """Return every melody in twelve keys, from six semitones lower to five higher; pitches beyond MIDI's are left out.
 
     >>> data = in_all_keys(Dataset(torch.tensor([[60, 128]], dtype=torch.uint8), 129))
     >>> data.x[:, 0].tolist(), data.x[:, 1].unique().tolist()
     ([54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65], [128])
+
+    Args:
+        data: Melodies whose states are pitches.
     """
     states = data.in_memory()
     pitches = states.to(torch.int16)

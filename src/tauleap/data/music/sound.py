@@ -20,7 +20,14 @@ _LOUD = 0.8
 
 
 def to_wav(notes: Sequence[Note], seconds: float, total: int, *, font: SoundFont | None = None) -> bytes:
-    """A WAV file, 16 bits and mono, of notes in units of ``seconds``; it lasts ``total`` units and the last fade."""
+    """Return the bytes of a WAV file, 16 bits and mono, of notes.
+
+    Args:
+        notes: The notes, in units of ``seconds``.
+        seconds: The length of a unit.
+        total: How many units the file lasts, without the last fade.
+        font: The soundfont. Default: None, a few overtones.
+    """
     sound = np.zeros(int((total * seconds + (_FADE if font is None else _LET_GO)) * RATE) + 1)
     tones: dict[tuple[int, int], np.ndarray] = {}  # a melody has few different notes
     for note in notes:

@@ -49,7 +49,12 @@ class Voice(NamedTuple):
     gain: float
 
     def play(self, sounding: int, rate: int) -> np.ndarray:
-        """``sounding`` samples at ``rate`` a second, and what is heard after the key is let go."""
+        """Return the samples of a key, and those after it is released.
+
+        Args:
+            sounding: For how many samples the key is held.
+            rate: Samples per second.
+        """
         total = sounding + int(min(self.release, 1.0) * rate)
         place = np.arange(total) * (self.rate / rate)
         if self.loop is not None:
@@ -84,7 +89,13 @@ class SoundFont:
         self._tables = {name: np.frombuffer(chunks[name], dtype=np.dtype(kind)) for name, kind in _TABLES.items()}
 
     def voices(self, pitch: int, *, program: int = 0, velocity: int = 90) -> list[Voice]:
-        """What sounds when this key is struck on an instrument of bank 0."""
+        """Return the recordings that sound when a key of an instrument of bank 0 is struck.
+
+        Args:
+            pitch: The key.
+            program: The instrument.
+            velocity: How hard the key is struck, 1..127.
+        """
         presets = self._tables["phdr"][:-1]
         found = np.flatnonzero((presets["preset"] == program) & (presets["bank"] == 0))
         if len(found) == 0:
@@ -104,7 +115,13 @@ class SoundFont:
         return voices
 
     def play(self, pitch: int, sounding: int, rate: int) -> np.ndarray:
-        """A piano's key, held for ``sounding`` samples at ``rate`` a second."""
+        """Return the samples of a piano's key.
+
+        Args:
+            pitch: The key.
+            sounding: For how many samples it is held.
+            rate: Samples per second.
+        """
         voices = self.voices(pitch)
         parts = [voice.play(sounding, rate) for voice in voices]
         out = np.zeros(max(map(len, parts), default=sounding))
@@ -154,7 +171,7 @@ class SoundFont:
 
 @cache
 def installed_soundfont() -> SoundFont | None:
-    """That of pretty_midi (TimGM6mb.sf2), where it is installed."""
+    """Return the soundfont of pretty_midi (TimGM6mb.sf2), or None where it is not installed."""
     found = importlib.util.find_spec("pretty_midi")
     if found is None or found.origin is None:
         return None

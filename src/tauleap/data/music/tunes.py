@@ -37,7 +37,11 @@ _FORMAT = 2  # of what is kept: another number wherever the same tunes would giv
 
 
 def open_tunes(*, cache: Path | None = None) -> LoadedData:
-    """All pieces of 256 steps that pass the filter, kept in ``cache``, by default a folder of the user's own."""
+    """Return all pieces of 256 steps that pass the filter.
+
+    Args:
+        cache: The folder in which they are kept. Default: one in the user's cache.
+    """
     corpus = _corpus()
     version = importlib.metadata.version("music21")
     kept = (cache or cache_folder()) / f"tunes-{_FORMAT}-{version}.npz"
@@ -58,10 +62,14 @@ def open_tunes(*, cache: Path | None = None) -> LoadedData:
 
 
 def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, MidiFile | None]]:
-    """The name and the notes of each tune, None where music21 cannot make sense of it; repeats are played.
+    """Yield the name and the notes of each tune, None where music21 cannot read it; repeats are played.
 
     A tune that begins with an upbeat begins late in its first bar. Chords that are written as names above the notes
     are not played.
+
+    Args:
+        corpus: The folder of the tunes in music21.
+        most: How many files to read, at most. Default: all.
     """
     from music21 import converter, stream
 

@@ -152,7 +152,11 @@ class TableFormat(Format):
         return f"{path} --observed {shlex.quote(self.columns[0])}", "draws the other columns, given this one"
 
     def read(self, path: Path) -> Dataset:
-        """The columns that the model knows, found by name; others are not looked at."""
+        """Return the columns that the model knows, found by name; others are ignored.
+
+        Args:
+            path: The file.
+        """
         header, lines = read_lines(path)
         absent = [name for name in self.columns if name not in header]
         if absent:

@@ -22,12 +22,20 @@ CONVERT: dict[str, Callable[[str], Any]] = {
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a pandas frame, as far as this module needs one."""
+    """Return whether data is a pandas frame, as far as this module needs one.
+
+    Args:
+        data: Anything.
+    """
     return hasattr(data, "columns") and hasattr(data, "iloc")
 
 
 def unknown(value: Any) -> bool:
-    """Whether a cell is missing: None, NaN, pandas' NaT and NA."""
+    """Return whether a cell is missing: None, NaN, pandas' NaT and NA.
+
+    Args:
+        value: The cell.
+    """
     # NaN and NaT are not equal to themselves; NA has no truth.
     if value is None:
         return True
@@ -40,7 +48,11 @@ def unknown(value: Any) -> bool:
 
 
 def table_of(frame: Any) -> tuple[TableFormat, tuple[str, ...], tuple[str, ...]]:
-    """The columns and their categories, the types of these, and the types of the columns' names."""
+    """Return the format of a frame, the types of its columns, and the types of the columns' names.
+
+    Args:
+        frame: A pandas frame.
+    """
     names, categories, types, labels = [], [], [], []
     for name, cells in _columns(frame):
         held = [value for value in cells if not unknown(value)]
@@ -59,7 +71,12 @@ def table_of(frame: Any) -> tuple[TableFormat, tuple[str, ...], tuple[str, ...]]
 
 
 def encoded_frame(frame: Any, form: TableFormat) -> Dataset:
-    """The states of the columns that the form has, found by name."""
+    """Return the states of the columns that the format has, found by name.
+
+    Args:
+        frame: A pandas frame.
+        form: The format.
+    """
     by_name = {str(name): cells for name, cells in _columns(frame)}
     absent = [name for name in form.columns if name not in by_name]
     if absent:
@@ -82,7 +99,15 @@ def encoded_frame(frame: Any, form: TableFormat) -> Dataset:
 def restored_frame(
     x: Tensor, form: TableFormat, types: tuple[str, ...], labels: tuple[str, ...], index: Any = None
 ) -> Any:
-    """States as a frame with the names and types that :func:`table_of` found, and the rows' own index if given."""
+    """Return states as a frame with the names and types that :func:`table_of` found.
+
+    Args:
+        x: States, (n, columns).
+        form: The format.
+        types: The types of the columns.
+        labels: The types of the columns' names.
+        index: The index of the rows. Default: 0, 1, 2, ...
+    """
     import pandas  # pyright: ignore[reportMissingImports] (only where frames are given)
 
     states = form.check(x)

@@ -24,7 +24,11 @@ Line = tuple[str, Sequence[str | None]]
 
 
 def read_lines(path: Path) -> tuple[list[str], Iterator[Line]]:
-    """The names of the columns, and the rows as they are asked for."""
+    """Return the names of the columns, and an iterator of the rows.
+
+    Args:
+        path: A ``.csv``, ``.tsv`` or ``.parquet`` file.
+    """
     if path.suffix.lower() == ".parquet":
         return _read_parquet(path)
     return _read_text(path)
