@@ -34,8 +34,8 @@ class Skipped:
     def lines(self) -> list[str]:
         """Return one line per reason, the most frequent first, at most ten."""
         order = sorted(self._names.items(), key=lambda item: -len(item[1]))
-        told = []
+        lines = []
         for reason, names in order[:10]:
             few = list(dict.fromkeys(names))
-            told.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
-        return [*told, f"{len(order) - 10} more reasons"] if len(order) > 10 else told
+            lines.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
+        return [*lines, f"{len(order) - 10} more reasons"] if len(order) > 10 else lines

@@ -32,7 +32,7 @@ class Workers:
             work: The function, which must be picklable.
         """
         if self._pool is not None:
-            with _deaf_children():
+            with _ignore_sigint():
                 return self._pool.submit(work)
         done: Future[T] = Future()
         done.set_result(work())
@@ -51,7 +51,7 @@ class Workers:
 
 
 def _begin() -> None:
-    """What a worker does first: it keeps to one core, and sees to it that it ends when its parent does."""
+    """Prepare a worker: it uses one core, and ends when its parent does."""
     torch.set_num_threads(1)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -64,8 +64,8 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes started meanwhile do not hear Ctrl-C, which a terminal sends to all: their parent ends them."""
+def _ignore_sigint() -> Iterator[None]:
+    """Let processes that are started meanwhile ignore Ctrl-C, which a terminal sends to all: their parent ends them."""
     if threading.current_thread() is not threading.main_thread():  # where Python does not let us
         yield
         return

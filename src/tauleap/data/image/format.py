@@ -161,8 +161,8 @@ class ImageFormat(RowFiles):
             path: The file or folder.
         """
         if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
-            x, told = pictures_in(path, self.shape)
-            return Dataset(x, 256), told
+            x, report = pictures_in(path, self.shape)
+            return Dataset(x, 256), report
         if is_collection(path):
             pictures = read_collection(path).pictures
             shape = tuple(pictures.shape[1:])
@@ -239,8 +239,10 @@ def _opened(file: Path) -> Iterator[Image]:
     except PIL.Image.DecompressionBombError as error:
         raise ValueError(f"{file}: has too many pixels") from error
     except (OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
-        told = str(error).removeprefix(f"{file}: ")
-        raise ValueError(f"{file}: {told if isinstance(error, ValueError) else f'is damaged ({told})'}") from error
+        message = str(error).removeprefix(f"{file}: ")
+        raise ValueError(
+            f"{file}: {message if isinstance(error, ValueError) else f'is damaged ({message})'}"
+        ) from error
     except (EOFError, RuntimeError, AttributeError, ArithmeticError, AssertionError) as error:
         # Pillow's decoders give these for some damaged files.
         raise ValueError(f"{file}: is damaged ({error})") from error

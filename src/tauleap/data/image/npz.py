@@ -58,7 +58,7 @@ def pictures_in(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
         shape: (channels, height, width).
     """
     if path.suffix.lower() == ".npy":
-        array, where, told = read_array(path)[0], str(path), []
+        array, where, report = read_array(path)[0], str(path), []
     else:
         arrays = read_arrays(path, ["x_test", "x"])
         if not arrays:
@@ -67,11 +67,15 @@ def pictures_in(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, list[str]]:
                 "(n, height, width, 3)"
             )
         name = next(iter(arrays))
-        array, where, told = arrays[name], f"{path}: {name}", [f"the array {name} is taken: {len(arrays[name]):,} rows"]
+        array, where, report = (
+            arrays[name],
+            f"{path}: {name}",
+            [f"the array {name} is taken: {len(arrays[name]):,} rows"],
+        )
     x = torch.from_numpy(_channels_first(array, where))
     if tuple(x.shape[1:]) != shape:
         raise ValueError(f"{where} has pictures of shape {tuple(x.shape[1:])}, what is wanted is {shape}")
-    return x, told
+    return x, report
 
 
 def check_labels(labels: Tensor, where: str, *, classes: int) -> None:

@@ -131,18 +131,18 @@ class MusicFormat(RowFiles):
         Args:
             path: A file, or a folder of files.
         """
-        data, told = self.read_with_report(path)
-        for line in told:
+        data, report = self.read_with_report(path)
+        for line in report:
             if line.startswith(_LEFT_OUT):
                 warnings.warn(printable(f"{path.name}: {line}"), stacklevel=2)
         return data
 
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
-        rows, absent, skipped, told = [], [], Skipped(), Skipped()
+        rows, absent, skipped, remarks = [], [], Skipped(), Skipped()
         files = _files_of(path)
         for file in files:
             try:
-                melody = _first_melody(file, told)
+                melody = _first_melody(file, remarks)
             except UnusableError as error:
                 if path.is_file():
                     raise
@@ -156,7 +156,7 @@ class MusicFormat(RowFiles):
             raise ValueError(f"{path} has no file with a melody, {'; '.join(left_out)}")
         missing = torch.cat(absent)
         data = Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
-        return data, [*told.lines(), *left_out]
+        return data, [*remarks.lines(), *left_out]
 
     completion_remedy: ClassVar[str] = (
         "say what is known, such as --observed 0:32 to keep the first two bars and play on from there"
@@ -217,22 +217,22 @@ def melodies(file: Path) -> list[Tensor]:
     return [melody for melody in found if melody is not None]
 
 
-def _first_melody(file: Path, told: Skipped) -> Tensor:
-    """The first track in which one note sounds at a time; what else a user should know of it goes to ``told``."""
+def _first_melody(file: Path, remarks: Skipped) -> Tensor:
+    """Return the first track in which one note sounds at a time; ``remarks`` collects what a user should know of it."""
     read = _read(file)
     for number, part in enumerate(read.parts, start=1):
         melody = encode(part, read.ticks_per_quarter)
         if melody is None:
             continue
         if len(read.parts) > 1:
-            told.add(
+            remarks.add(
                 f"part {number} of {len(read.parts)} is taken, the first in which one note sounds at a time", file.name
             )
         if min(part).start * STEPS_A_QUARTER >= STEPS_A_BAR * read.ticks_per_quarter:
-            told.add("the bars before its first note are left out", file.name)
+            remarks.add("the bars before its first note are left out", file.name)
         odd = odd_meter(read)
         if odd is not None:
-            told.add(f"in {odd}, but read in bars of four quarters", file.name)
+            remarks.add(f"in {odd}, but read in bars of four quarters", file.name)
         return melody
     raise UnusableError(f"{file}: {NO_MELODY}", NO_MELODY)
 
@@ -241,8 +241,8 @@ def _read(file: Path) -> MidiFile:
     try:
         content = limits.contents(file, _LONGEST_FILE)
     except OSError as error:
-        told = error.strerror or str(error)
-        raise UnusableError(f"{file}: cannot be opened, {told}", "cannot be opened", told) from error
+        message = error.strerror or str(error)
+        raise UnusableError(f"{file}: cannot be opened, {message}", "cannot be opened", message) from error
     except ValueError as error:
         size = file.stat().st_size if file.is_file() else None
         reason = {None: "cannot be opened", 0: "empty"}.get(size, f"more than {_LONGEST_FILE:,} bytes")

@@ -125,10 +125,10 @@ def _read_track(track: _Bytes, signatures: list[tuple[int, int]]) -> list[list[N
             status = 0
         elif status == 0xFF:
             kind = track.take(1)[0]
-            told = track.take(track.variable())
+            payload = track.take(track.variable())
             status = 0
-            if kind == 0x58 and len(told) >= 2 and told[0] and told[1] < 8:
-                signatures.append((told[0], 2 ** told[1]))
+            if kind == 0x58 and len(payload) >= 2 and payload[0] and payload[1] < 8:
+                signatures.append((payload[0], 2 ** payload[1]))
             if kind == 0x2F:
                 break
         elif status >> 4 in _DATA_BYTES:

@@ -95,15 +95,17 @@ class Pieces:
             name: What was read.
             kind: The plural of its parts, such as "files".
         """
-        told = self.skipped.lines()
+        reasons = self.skipped.lines()
         if not self._kept:
             raise ValueError(
-                f"{name} has no melody of {self.steps} steps ({'; '.join(told)}): "
+                f"{name} has no melody of {self.steps} steps ({'; '.join(reasons)}): "
                 "write a shorter length, or files in which a track holds one melody"
             )
         x = torch.stack(list(self._kept.values()))
         report = [f"{name}: {len(x)} melodies of {self.steps} steps from {self.used} of {self.seen} {kind}"]
-        return LoadedData(Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in told], self._groups())
+        return LoadedData(
+            Dataset(x, NUM_STATES), form, report + [f"left out: {line}" for line in reasons], self._groups()
+        )
 
     def _leader(self, source: Path) -> Path:
         while (other := self._joined.get(source, source)) != source:

@@ -74,8 +74,8 @@ def read_tunes(corpus: Path, most: int | None = None) -> Iterator[tuple[str, Mid
     from music21 import converter, stream
 
     paths = [path for folder in FOLDERS for path in sorted((corpus / folder).glob("*.abc"))]
-    told = "reading the tunes of music21, once"
-    for path in track(paths[:most], told, console=Console(stderr=True), transient=True):
+    title = "reading the tunes of music21, once"
+    for path in track(paths[:most], title, console=Console(stderr=True), transient=True):
         try:
             # Not by its path, since music21 leaves a file open that it cannot read, and keeps pickles of the others.
             parsed = converter.parse(path.read_text(encoding="utf-8", errors="replace"), format="abc")

@@ -120,7 +120,7 @@ def restored_frame(
 
 
 def _columns(frame: Any) -> list[tuple[Any, list[Any]]]:
-    """Names and cells, column by column; names are told apart as texts."""
+    """Names and cells, column by column; names are compared as texts."""
     names = list(frame.columns)
     texts = [str(name) for name in names]
     repeated = [name for name, text in zip(names, texts, strict=True) if texts.count(text) > 1]

@@ -93,7 +93,7 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterator[Line]]:
     limits.size(path)
     damaged = (pyarrow.ArrowException, OSError, ValueError, KeyError, TypeError, OverflowError, MemoryError)
 
-    def told(error: Exception) -> ValueError:
+    def as_damage(error: Exception) -> ValueError:
         return ValueError(f"{path} is damaged, or no parquet file: {' '.join(str(error).split())[:200]}")
 
     try:
@@ -103,7 +103,7 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterator[Line]]:
         names = [str(name) for name in schema.names]
         types = [schema.field(place).type for place in range(len(names))]
     except damaged as error:
-        raise told(error) from error
+        raise as_damage(error) from error
     header = _header(names, path)
     if not 0 <= rows * len(header) <= limits.VALUES or not 0 <= unpacked <= limits.FILE_BYTES:
         raise ValueError(f"{path} has {rows:,} rows and unpacks to {unpacked:,} bytes: write a part of it to a file")
@@ -119,7 +119,7 @@ def _read_parquet(path: Path) -> tuple[list[str], Iterator[Line]]:
                     row += 1
                     yield f"row {row}", [_as_cell(value) for value in values]
         except damaged as error:
-            raise told(error) from error
+            raise as_damage(error) from error
 
     return header, lines()
 
