@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch_fidelity import FeatureExtractorBase
 from torch_fidelity import __version__ as version
 
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.evaluate import Moments, fid_and_is, frechet_distance, frechet_of_moments
 from tauleap.evaluate.pictures import pictures
 
@@ -80,7 +80,7 @@ def main() -> int:
         for channels, kind in ((3, "colour"), (1, "grey")):
             samples, reference = (drawn(n, channels, high, generator) for n, high in ((options.n, 256), (500, 240)))
             folder, file = Path(name) / kind, Path(name) / f"{kind}.npy"
-            ImageForm(channels, 16, 16).write(samples, folder)
+            ImageFormat(channels, 16, 16).write(samples, folder)
             (folder / "request.json").write_text("{}")
             np.save(file, reference.to(torch.uint8).numpy())
             found = fid_and_is(folder, file, extractor=extractor)

@@ -27,13 +27,13 @@ from _mutations import mutate_bytes, mutate_json, replace_name
 import tauleap as tl
 from tauleap import denoise, network, noise
 from tauleap._files import manifest
-from tauleap.cli.own_samples import write_samples
-from tauleap.data.array_file import ArrayForm
-from tauleap.data.images import ImageForm
+from tauleap.cli.run.train import write_samples
+from tauleap.data.array.format import ArrayFormat
+from tauleap.data.image.format import ImageFormat
 from tauleap.data.memory import Kind
-from tauleap.data.music import MusicForm
-from tauleap.data.table import TableForm
-from tauleap.data.text import TextForm
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.table.format import TableFormat
+from tauleap.data.text import TextFormat
 from tauleap.model import Model
 from tauleap.pretrained.checkpoints import write_report
 from tauleap.storage.save import with_checksum
@@ -76,21 +76,21 @@ def _models() -> dict[str, Model]:
             noise.Gaussian(8, curve, 4.0, 1.0),
             denoise.NetworkDenoiser(network.ResidualMLP(8, (3,), **small)),
             shape=(3,),
-            form=ArrayForm((3,), 5, 8, None, True, "int16"),
+            form=ArrayFormat((3,), 5, 8, None, True, "int16"),
             about={"data": ["points"], "step": 3, "bits_per_dim": {"value": 1.5, "stderr": 0.1, "n": 4}},
         ),
         "table": Model(
             noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3])),
             denoise.NetworkDenoiser(network.ResidualMLP(4, (2,), one_hot=True, **small)),
             shape=(2,),
-            form=TableForm(("a", "b"), (("x", "y"), ("1", "2", "3")), False),
+            form=TableFormat(("a", "b"), (("x", "y"), ("1", "2", "3")), False),
             kind=Kind("frame", ("text", "int"), ("text", "text")),
         ),
         "text": Model(
             noise.Absorbing(4, noise.Cosine()),
             denoise.NetworkDenoiser(network.SequenceTransformer(4, (6,), width=8, depth=1, heads=2)),
             shape=(6,),
-            form=TextForm(6, "abc"),
+            form=TextFormat(6, "abc"),
             kind=Kind("texts"),
         ),
         "images": Model(
@@ -99,13 +99,13 @@ def _models() -> dict[str, Model]:
                 network.ByTime([network.UNet(256, 1, **picture), network.UNet(256, 1, **picture)], at=[0.5]), 256
             ),
             shape=(1, 4, 4),
-            form=ImageForm(1, 4, 4),
+            form=ImageFormat(1, 4, 4),
         ),
         "music": Model(
             noise.RankOne(torch.full((129,), 1 / 129), noise.Constant(1.0)),
             denoise.NetworkDenoiser(network.SequenceTransformer(129, (16,), width=8, depth=1, heads=2)),
             shape=(16,),
-            form=MusicForm(16),
+            form=MusicFormat(16),
         ),
         "dense": Model(
             noise.Dense(rates, noise.Constant(2.0)),

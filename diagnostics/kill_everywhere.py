@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import json
 import os
 import random
@@ -33,9 +34,8 @@ import torch
 from _kills import live, preload
 
 from tauleap import cli
-from tauleap.cli import drawing, filling, own_data  # so that the forks need not import them
 from tauleap.data import Dataset
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser
 from tauleap.model import Model
 from tauleap.network import ResidualMLP
@@ -45,7 +45,8 @@ from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.training import Recipe, Run, Settings, state, train
 from tauleap.training.checkpoint import is_whole
 
-_IMPORTED = drawing, filling, own_data
+for _name in ("complete", "sample", "train"):  # so that the forks need not import them
+    importlib.import_module(f"tauleap.cli.run.{_name}")
 PAGE = Path(__file__).parent.parent / "docs" / "training.md"
 MARKS = ("<!-- kill_everywhere: begin -->", "<!-- kill_everywhere: end -->")
 FOREIGN = {
@@ -124,7 +125,7 @@ def cases(folder: Path) -> list[Case]:
     first = _start(folder / "first")
     torch.manual_seed(0)
     network = ResidualMLP(256, (1, 2, 2), width=8, hidden=8, depth=1)
-    pictures = Model(Uniform(256, Constant(0.01)), NetworkDenoiser(network), shape=(1, 2, 2), form=ImageForm(1, 2, 2))
+    pictures = Model(Uniform(256, Constant(0.01)), NetworkDenoiser(network), shape=(1, 2, 2), form=ImageFormat(1, 2, 2))
     pictures.save(first / "pictures-model")
     fit = ("train", "data.csv", "--out", "run", "--device", "cpu", "--steps")
     sample = ("sample", "model", "-n", 25, "--batch-size", 10, "--steps", 2, "--out", "s")

@@ -11,10 +11,10 @@ import torch
 
 import tauleap as tl
 from tauleap.choose import column_marginals
-from tauleap.data import Dataset, Opened, open_data
-from tauleap.data.midi import Note, write_midi
-from tauleap.data.music import MusicForm
-from tauleap.data.songs import songs_of
+from tauleap.data import Dataset, LoadedData, open_data
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.music.midi import Note, write_midi
+from tauleap.data.music.songs import songs_of
 from tauleap.evaluate import bits_per_dim
 from tauleap.fitting.split import split_rows
 from tauleap.testing.cases import draws
@@ -218,7 +218,7 @@ def test_songs_are_held_out_whole(tmp_path: Path) -> None:
 
 def test_scrambled_songs_are_held_out_whole() -> None:
     """The passage in another key is one of pitches, and not of states."""
-    form, draw = MusicForm.scrambled(64, seed=0), torch.Generator().manual_seed(0)
+    form, draw = MusicFormat.scrambled(64, seed=0), torch.Generator().manual_seed(0)
     x = torch.randint(60, 72, (20, 64), generator=draw)
     x = torch.cat([x, x + 3])
     data = Dataset(form.states(x), 129)
@@ -229,7 +229,7 @@ def test_scrambled_songs_are_held_out_whole() -> None:
 
 def test_one_song_only_is_said() -> None:
     x = torch.randint(60, 72, (6, 64), generator=torch.Generator().manual_seed(0))
-    opened = Opened(Dataset(x, 129), MusicForm(64), [], torch.zeros(6, dtype=torch.long))
+    opened = LoadedData(Dataset(x, 129), MusicFormat(64), [], torch.zeros(6, dtype=torch.long))
     kept, held_out, report = split_rows(opened.dataset, 2, opened.form, 0, opened.groups)
     assert (len(kept), len(held_out)) == (4, 2)
     assert "songs that are trained with as well" in report[0]

@@ -22,10 +22,10 @@ import tauleap as tl
 from tauleap import _shipped, cli, denoise, network, noise
 from tauleap._files import manifest
 from tauleap._files.printable import printable
-from tauleap.cli import drawing
-from tauleap.data.array_file import ArrayForm
-from tauleap.data.table import TableForm
-from tauleap.data.text import TextForm
+from tauleap.cli.blocks import Blocks
+from tauleap.data.array.format import ArrayFormat
+from tauleap.data.table.format import TableFormat
+from tauleap.data.text import TextFormat
 from tauleap.evaluate import pictures
 from tauleap.fitting.measure import _best
 from tauleap.model import Model
@@ -278,7 +278,7 @@ def test_parts_of_samples(
 ) -> None:
     request = ["sample", model, "-n", 6, "--batch-size", 3, "--steps", 2, "--out", model.parent / "s"]
     with monkeypatch.context() as patch:
-        patch.setattr(drawing, "_missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Blocks, "missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, request)]) == 130
     part = model.parent / "s" / ".parts" / "00000000.npy"
     damage(part)
@@ -561,7 +561,7 @@ def test_a_card_of_another_type(model: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
     model = small_model()
-    model.form = ArrayForm((3,), 0, 4, None, True, "int64")
+    model.form = ArrayFormat((3,), 0, 4, None, True, "int64")
     refused(model.save(tmp_path / "m"), r"its shape is \(2,\), that of its array is \(3,\)")
 
 
@@ -574,9 +574,9 @@ def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
 
 def test_states_that_a_form_does_not_have() -> None:
     for form, x in (
-        (TextForm(2, "ab"), [[0, 2]]),
-        (TableForm(("a", "b"), (("x",), ("1", "2")), False), [[1, 0]]),
-        (ArrayForm((2,), 0, 3, None, True, "int64"), [[0, -1]]),
+        (TextFormat(2, "ab"), [[0, 2]]),
+        (TableFormat(("a", "b"), (("x",), ("1", "2")), False), [[1, 0]]),
+        (ArrayFormat((2,), 0, 3, None, True, "int64"), [[0, -1]]),
     ):
         with pytest.raises(ValueError, match=r"row 0 has the state .* does not have"):
             form.check(torch.tensor(x))

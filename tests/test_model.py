@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import tauleap as tl
-from tauleap.data.memory import Kind, take
+from tauleap.data.memory import Kind, as_dataset
 from tauleap.denoise import ExactDenoiser, NetworkDenoiser
 from tauleap.noise import Absorbing, ForwardProcess, LogLinear, RankOne
 from tauleap.testing.cases import draws
@@ -113,7 +113,7 @@ def test_a_frame_goes_in_and_comes_out(tmp_path: Path) -> None:
             "weight": [0.5, 1.5, 0.5, np.nan],
         }
     )
-    rows, form, kind = take(frame)
+    rows, form, kind = as_dataset(frame)
     assert rows.sizes is None
     assert rows.missing is not None
     assert rows.missing.tolist() == [
@@ -145,7 +145,7 @@ def test_a_frame_goes_in_and_comes_out(tmp_path: Path) -> None:
 
 
 def test_texts_go_in_and_come_out(tmp_path: Path) -> None:
-    _, form, kind = take(["abc", "cab"])
+    _, form, kind = as_dataset(["abc", "cab"])
     model = small((3,), 4, form=form, kind=kind)
     model.about = {"bits_per_dim": {"value": 1.5}}
     model.save(tmp_path / "model")
@@ -174,7 +174,7 @@ def test_texts_go_in_and_come_out(tmp_path: Path) -> None:
     ids=["None", "nan", "tensor", "masked"],
 )
 def test_arrays_with_missing_cells(given) -> None:
-    rows, form, kind = take(given)
+    rows, form, kind = as_dataset(given)
     assert form is None
     assert kind == Kind()
     assert rows.num_states == 3
@@ -199,7 +199,7 @@ def test_arrays_with_missing_cells(given) -> None:
 )
 def test_what_is_not_data(given, error: type[Exception], told: str) -> None:
     with pytest.raises(error, match=told):
-        take(given)
+        as_dataset(given)
 
 
 def test_masks_that_do_not_fit() -> None:

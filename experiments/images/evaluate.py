@@ -30,7 +30,7 @@ from rows import ROWS, Row
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 from tauleap.denoise import Guided
 from tauleap.evaluate import Estimate, Moments, bits_per_dim, frechet_distance
 from tauleap.evaluate._mode import evaluating

@@ -20,7 +20,7 @@ from rows import BUDGETS, KINDS
 from time_experts import CUT
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 
 sys.path.append(str(Path(__file__).parents[1]))
 

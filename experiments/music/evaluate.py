@@ -29,8 +29,8 @@ from songs import COMPLETIONS, FORM, GIVEN
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
-from tauleap.data.music import MusicForm
+from tauleap.cli.model import fingerprint
+from tauleap.data.music.format import MusicFormat
 from tauleap.evaluate import Completions, Estimate, bits_per_dim, row_hellinger, row_outliers
 from tauleap.sampling import sample
 
@@ -108,8 +108,8 @@ def complete(row: Row, model: tl.Model, test: Tensor, run: int) -> dict[str, np.
     }
 
 
-def form_of(model: tl.Model) -> MusicForm:
-    return model.form if isinstance(model.form, MusicForm) else FORM
+def form_of(model: tl.Model) -> MusicFormat:
+    return model.form if isinstance(model.form, MusicFormat) else FORM
 
 
 def collect(pieces: Path, models: Path, test: Tensor) -> None:

@@ -27,10 +27,10 @@ from torch import Tensor
 
 import tauleap as tl
 from tauleap import _files
-from tauleap.data.melody import decode
-from tauleap.data.midi import write_midi
-from tauleap.data.sound import to_wav
-from tauleap.data.soundfont import installed_soundfont
+from tauleap.data.music.melody import decode
+from tauleap.data.music.midi import write_midi
+from tauleap.data.music.sound import to_wav
+from tauleap.data.music.soundfont import installed_soundfont
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.sampling import sample, uniform_grid

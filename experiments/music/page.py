@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from models import D3PM_STEPS, SHIPPED
 from rows import BUDGET, CURVES, ROWS, TABLE
 
-from tauleap.data.melody import NUM_STATES
-from tauleap.data.music import STEPS
+from tauleap.data.music.format import STEPS
+from tauleap.data.music.melody import NUM_STATES
 from tauleap.noise import ForwardProcess
 from tauleap.recipes.music import GIVEN, birth_death_noise, uniform_noise
 

@@ -17,7 +17,7 @@ import torch
 from songs import COMPLETIONS, GIVEN, TESTED
 from torch import Tensor
 
-from tauleap.data.melody import NUM_STATES
+from tauleap.data.music.melody import NUM_STATES
 from tauleap.evaluate import Completions, row_hellinger, row_outliers
 
 RESULTS = Path(__file__).with_name("results")

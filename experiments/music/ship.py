@@ -19,7 +19,7 @@ from models import SHIPPED
 from rows import ROWS
 
 import tauleap as tl
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 
 sys.path.append(str(Path(__file__).parents[1]))
 

@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.data.melody import NUM_STATES
-from tauleap.data.music import MusicForm
-from tauleap.data.songs import in_all_keys, split_by_song
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.music.melody import NUM_STATES
+from tauleap.data.music.songs import in_all_keys, split_by_song
 
 GIVEN = 32
 VALIDATION, TESTED, COMPLETIONS = 256, 96, 5
 SCRAMBLE_SEED, SPLIT_SEED, TEST_SEED = 0, 0, 0
-FORM = MusicForm.scrambled(seed=SCRAMBLE_SEED)
+FORM = MusicFormat.scrambled(seed=SCRAMBLE_SEED)
 
 
 @dataclass(frozen=True)

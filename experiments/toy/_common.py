@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tauleap._files import atomic_write
-from tauleap.cli.runs import fingerprint
+from tauleap.cli.model import fingerprint
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
 from tauleap.reverse import ReverseProcess

@@ -16,10 +16,10 @@ from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._seeds import check_seed
 from tauleap.data import Dataset
-from tauleap.data.form import Form
-from tauleap.data.frame import is_frame
+from tauleap.data.format import Format
 from tauleap.data.memory import Kind, read, restore
 from tauleap.data.observed_cells import known_cells
+from tauleap.data.table.frame import is_frame
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
@@ -57,7 +57,7 @@ class Model:
         denoiser: Denoiser,
         *,
         shape: Sequence[int] | None = None,
-        form: Form | None = None,
+        form: Format | None = None,
         kind: Kind | None = None,
         about: Mapping[str, Any] | None = None,
     ) -> None:

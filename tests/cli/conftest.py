@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tauleap import cli
-from tauleap.data.midi import Note, write_midi
+from tauleap.data.music.midi import Note, write_midi
 
 STEPS = 3
 

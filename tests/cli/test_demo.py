@@ -14,8 +14,8 @@ from PIL import Image
 
 import tauleap as tl
 from tauleap import cli
-from tauleap.cli import toy_demo
-from tauleap.cli.workers import Workers
+from tauleap.cli.run import demo as toy_demo
+from tauleap.cli.run.demo_workers import Workers
 from tauleap.data import tau_pmf
 from tauleap.evaluate import hellinger, hellinger_of_laws, pushed
 from tauleap.recipes.toy import exact_reverse

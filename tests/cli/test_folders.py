@@ -16,7 +16,8 @@ import pytest
 
 import tauleap as tl
 from tauleap import cli
-from tauleap.cli import drawing, toy_demo
+from tauleap.cli import blocks
+from tauleap.cli.run import demo as toy_demo
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 Runs = Callable[[str], tuple[Path, Path]]
@@ -197,7 +198,7 @@ def test_leftovers_of_sampling_are_removed_and_files_of_the_user_stay(
     ran([*command, tmp_path / "whole"], capsys)
     out = tmp_path / "s"
     with monkeypatch.context() as patch:
-        patch.setattr(drawing, "_remove_parts", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(blocks, "_remove_blocks", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, [*command, out])]) == 130
     (out / ".samples.csv.1.tmp").write_text("half")
     (out / ".request.json.2.tmp").write_text("half")

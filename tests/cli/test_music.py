@@ -10,10 +10,10 @@ import torch
 
 import tauleap as tl
 from tauleap import cli
-from tauleap.cli.music_demo import play
-from tauleap.data.midi import Note, write_midi
-from tauleap.data.music import MusicForm
-from tauleap.data.opening import opening
+from tauleap.cli.run.demo_music import play
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.music.midi import Note, write_midi
+from tauleap.data.music.ode_to_joy import ode_to_joy
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.recipes.music import absorbing_noise, quick_network
 
@@ -23,7 +23,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An untrained one, of the shape that the package ships."""
     torch.manual_seed(0)
     denoiser = tl.denoise.NetworkDenoiser(quick_network())
-    form = MusicForm()
+    form = MusicFormat()
     return tl.Model(absorbing_noise(), denoiser, shape=form.shape, form=form).save(
         tmp_path_factory.mktemp("model") / "music"
     )
@@ -38,9 +38,9 @@ def test_the_opening_is_played_on(model: Path, tmp_path: Path, capsys: pytest.Ca
         *("completed-1-000000.mid", "completed-1-000000.wav", "completed-2-000000.mid", "completed-2-000000.wav"),
         "rolls.png",
     ]
-    first, second = (MusicForm().read(files[at]).x[0] for at in (0, 2))
-    assert torch.equal(first[:32], opening())
-    assert torch.equal(second[:32], opening())
+    first, second = (MusicFormat().read(files[at]).x[0] for at in (0, 2))
+    assert torch.equal(first[:32], ode_to_joy())
+    assert torch.equal(second[:32], ode_to_joy())
     assert not torch.equal(first, second)
     with PIL.Image.open(files[-1]) as picture:
         assert min(picture.size) > 100
@@ -51,7 +51,7 @@ def test_a_file_is_played_on(model: Path, tmp_path: Path) -> None:
     command = ["complete", str(model), str(tmp_path / "mine.mid"), "--steps", "3", "--out", str(tmp_path / "out")]
     assert cli.main(command) == 0
     assert (tmp_path / "out" / "rolls.png").is_file()
-    played = MusicForm().read(tmp_path / "out" / "completed-000000.mid").x[0]
+    played = MusicFormat().read(tmp_path / "out" / "completed-000000.mid").x[0]
     assert played[:48].tolist() == [60 + i // 2 % 5 for i in range(48)]
 
 
@@ -64,7 +64,7 @@ def test_a_whole_song_says_what_to_write(model: Path, tmp_path: Path, capsys: py
     assert "--observed 0:32" in said
     assert "cells" not in said
     assert cli.main([*command, "--observed", "0:32"]) == 0
-    played = MusicForm().read(tmp_path / "out" / "completed-000000.mid").x[0]
+    played = MusicFormat().read(tmp_path / "out" / "completed-000000.mid").x[0]
     assert played[:32].tolist() == [60 + i // 2 % 5 for i in range(32)]
 
 
@@ -100,7 +100,7 @@ def test_the_demo(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str
     told = json.loads(capsys.readouterr().out)
     assert all(Path(name).is_file() for name in told["files"])
     played, *_, filled, free = (torch.tensor(melody) for melody in told["melodies"])
-    assert torch.equal(played[:32], opening().long())
+    assert torch.equal(played[:32], ode_to_joy().long())
     assert torch.equal(filled[:96], played[:96])
     assert torch.equal(filled[160:], played[160:])
     assert not torch.equal(filled, played)

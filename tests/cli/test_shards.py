@@ -16,10 +16,13 @@ import torch
 import tauleap as tl
 from tauleap import cli
 from tauleap._seeds import derive_seed
-from tauleap.cli import drawing, runs
-from tauleap.cli.shards import Shard, alone, together
-from tauleap.data import images
-from tauleap.data.images import ImageForm
+from tauleap.cli import blocks
+from tauleap.cli.blocks import Blocks, exclusive_lock, shared_lock
+from tauleap.cli.model import fingerprint, load_model, rows_at_once
+from tauleap.cli.options import Shard
+from tauleap.cli.run import sample as sample_command
+from tauleap.data.image import format as images
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ResidualMLP, UNet
 from tauleap.noise import Constant, Gaussian, Uniform
@@ -57,7 +60,7 @@ def image_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     torch.manual_seed(0)
     process = Uniform(256, Constant(0.01))
     network = ResidualMLP(256, (3, 4, 4), width=16, depth=1)
-    model = tl.Model(process, NetworkDenoiser(network), shape=(3, 4, 4), form=ImageForm(3, 4, 4))
+    model = tl.Model(process, NetworkDenoiser(network), shape=(3, 4, 4), form=ImageFormat(3, 4, 4))
     return model.save(tmp_path_factory.mktemp("model") / "m")
 
 
@@ -104,7 +107,7 @@ def test_a_lost_part_is_made_again(
     # The last shard of two is stopped before it writes the files.
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
     with monkeypatch.context() as patch:
-        patch.setattr(drawing, "_missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(Blocks, "missing", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, ASK), "--shard", "2/2", "--out", str(out)]) == 130
     assert len(list((out / ".parts").glob("*.npy"))) == 5
     (out / ".parts" / f"{lost:08d}.npy").unlink()
@@ -112,8 +115,8 @@ def test_a_lost_part_is_made_again(
     (out / ".samples.npy.1.tmp").write_bytes(b"half")
     made = []
     with monkeypatch.context() as patch:
-        original = drawing._make
-        patch.setattr(drawing, "_make", lambda *a: made.append(a[1]) or original(*a))
+        original = sample_command._make
+        patch.setattr(sample_command, "_make", lambda *a: made.append(a[1]) or original(*a))
         ran([*ASK, "--out", out], capsys)
     assert made == [lost]
     assert held(out) == whole
@@ -124,7 +127,7 @@ def test_killed_while_it_writes_the_files(
 ) -> None:
     out = tmp_path / "s"
     with monkeypatch.context() as patch:
-        patch.setattr(drawing, "_remove_parts", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr(blocks, "_remove_blocks", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
         assert cli.main([*map(str, ASK), "--out", str(out)]) == 130
     (out / "samples.npy").unlink()
     ran([*ASK, "--shard", "2/2", "--out", out], capsys)
@@ -151,7 +154,7 @@ def test_shards_of_another_request_are_refused(tmp_path: Path, capsys: pytest.Ca
 def test_a_shard_that_is_being_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "s"
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
-    with drawing.locked(out, ".parts/2-of-2.lock"):
+    with blocks.locked(out, ".parts/2-of-2.lock"):
         error = refused([*ASK, "--shard", "2/2", "--out", out], capsys)
     assert f"in use by process {os.getpid()}" in error
 
@@ -182,23 +185,23 @@ def test_many_finish_at_once(
 ) -> None:
     """All stand before the door to the files when it opens: one writes them, and the others find them there."""
     out, shards = tmp_path / "s", 4
-    model, form = runs.open_run(Path("toy"), "cpu")
-    request = drawing.Request(runs.fingerprint(model), 45, 2, "ancestral", 1.0, 0, 10, grid="geometric")
-    barrier, original = threading.Barrier(shards), drawing.alone
+    model, form = load_model(Path("toy"), "cpu")
+    request = sample_command.Request(fingerprint(model), 45, 2, "ancestral", 1.0, 0, 10, grid="geometric")
+    barrier, original = threading.Barrier(shards), blocks.exclusive_lock
 
     def door(folder: Path) -> object:
         barrier.wait(60)
         return original(folder)
 
     for index in range(1, shards + 1):  # all parts but the files
-        monkeypatch.setattr(drawing, "_missing", lambda *_: 5)
-        drawing.draw_to(out, model, form, request, shard=Shard(index, shards), progress=False)
+        monkeypatch.setattr(Blocks, "missing", lambda *_: 5)
+        sample_command.draw_to(out, model, form, request, shard=Shard(index, shards), progress=False)
     monkeypatch.undo()
-    monkeypatch.setattr(drawing, "alone", door)
-    found: list[drawing.Drawn] = []
+    monkeypatch.setattr(blocks, "exclusive_lock", door)
+    found: list[blocks.ResumeResult] = []
 
     def finish(index: int) -> None:
-        found.append(drawing.draw_to(out, model, form, request, shard=Shard(index, shards), progress=False))
+        found.append(sample_command.draw_to(out, model, form, request, shard=Shard(index, shards), progress=False))
 
     threads = [threading.Thread(target=finish, args=(index,)) for index in range(1, shards + 1)]
     for thread in threads:
@@ -212,8 +215,8 @@ def test_many_finish_at_once(
 
 def test_the_first_begins_and_who_dies_beginning_is_replaced(tmp_path: Path) -> None:
     done: list[str] = []
-    with together(tmp_path, lambda: done.append("a"), lambda: bool(done)):
-        with together(tmp_path, lambda: done.append("b"), lambda: bool(done)):
+    with shared_lock(tmp_path, lambda: done.append("a"), lambda: bool(done)):
+        with shared_lock(tmp_path, lambda: done.append("b"), lambda: bool(done)):
             pass
         reached = multiprocessing.Event()
         waiting = threading.Thread(target=lambda: _enter(tmp_path, reached))
@@ -227,12 +230,12 @@ def test_the_first_begins_and_who_dies_beginning_is_replaced(tmp_path: Path) -> 
     def begin() -> None:
         dead.append("tried")
 
-    with together(tmp_path, begin, lambda: len(dead) == 2):
+    with shared_lock(tmp_path, begin, lambda: len(dead) == 2):
         assert dead == ["tried", "tried"]
 
 
 def _enter(folder: Path, reached: object) -> None:
-    with alone(folder):
+    with exclusive_lock(folder):
         reached.set()  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -251,15 +254,15 @@ def test_shards_cover_every_part_once(count: int) -> None:
 
 
 def test_the_batch_is_what_fits_into_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, _ = runs.open_run(Path("toy"), "cpu")  # 2 sites of 32 states: 4096 bytes a row
-    assert runs.rows_at_once(model, None, memory=40 * 4096 / 2**30) == 40
-    assert runs.rows_at_once(model, None, memory=1e-9) == 1
-    assert runs.rows_at_once(model, None) == 1024
-    assert runs.rows_at_once(model, 7, memory=1e-9) == 7
-    music, _ = runs.open_run(Path("music-small"), "cpu")
+    model, _ = load_model(Path("toy"), "cpu")  # 2 sites of 32 states: 4096 bytes a row
+    assert rows_at_once(model, None, memory=40 * 4096 / 2**30) == 40
+    assert rows_at_once(model, None, memory=1e-9) == 1
+    assert rows_at_once(model, None) == 1024
+    assert rows_at_once(model, 7, memory=1e-9) == 7
+    music, _ = load_model(Path("music-small"), "cpu")
     entries = music.num_states * int(np.prod(music.shape))  # pyright: ignore[reportArgumentType]
-    assert runs.rows_at_once(music, None) == 2**24 // entries
-    assert runs.rows_at_once(music, None, memory=0.5) == 2**23 // entries
+    assert rows_at_once(music, None) == 2**24 // entries
+    assert rows_at_once(music, None, memory=0.5) == 2**23 // entries
     arguments = ["sample", "toy", "-n", 25, "--steps", 2, "--out", tmp_path / "s"]
     ran([*arguments, "--memory", 10 * 4096 / 2**30, "--shard", "1/2"], capsys)
     assert json.loads((tmp_path / "s" / "request.json").read_text())["request"]["batch_size"] == 10
@@ -299,7 +302,9 @@ def test_pictures_are_written_with_their_part(
     for shard in ("1/3", "3/3"):
         ran(pictures_of(image_model, out, "--shard", shard), capsys)
     assert held(out) == whole
-    monkeypatch.setattr(drawing, "MOST_CELLS", 480)  # as where the samples are too many for one file of another kind
+    monkeypatch.setattr(
+        sample_command, "MOST_CELLS", 480
+    )  # as where the samples are too many for one file of another kind
     ran(pictures_of(image_model, tmp_path / "many"), capsys)
     assert held(tmp_path / "many") == whole
 
@@ -328,10 +333,10 @@ def test_killed_while_it_writes_pictures(
         assert cli.main(list(map(str, pictures_of(image_model, out)))) == 130
     assert {path.name for path in out.glob("*.png")} == set(saved)
     drawn: list[int] = []
-    make, before, killed = drawing._make, min(killed, 69), -1
+    make, before, killed = sample_command._make, min(killed, 69), -1
     with monkeypatch.context() as patch:
         patch.setattr(images, "_save", save)
-        patch.setattr(drawing, "_make", lambda *a: drawn.append(a[1]) or make(*a))
+        patch.setattr(sample_command, "_make", lambda *a: drawn.append(a[1]) or make(*a))
         ran(pictures_of(image_model, out), capsys)
     assert drawn == [first for first in range(0, 70, 8) if first > before]
     assert len(saved) == len(set(saved)) == 71
@@ -339,13 +344,13 @@ def test_killed_while_it_writes_pictures(
 
 
 def test_melodies_are_written_with_their_part(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model, form = runs.open_run(Path("music-small"), "cpu")
-    request = drawing.Request(runs.fingerprint(model), 3, 1, "ancestral", 1.0, 0, 2)
-    drawing.draw_to(tmp_path / "s", model, form, request, shard=Shard(1, 2), progress=False)
+    model, form = load_model(Path("music-small"), "cpu")
+    request = sample_command.Request(fingerprint(model), 3, 1, "ancestral", 1.0, 0, 2)
+    sample_command.draw_to(tmp_path / "s", model, form, request, shard=Shard(1, 2), progress=False)
     there = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "s").glob("samples*")}
     assert sorted(there) == [f"samples-{n:06d}.{end}" for n in (0, 1) for end in ("mid", "wav")]
     (tmp_path / "s" / "samples-000001.mid").unlink()
-    files = drawing.draw_to(tmp_path / "s", model, form, request, progress=False).files
+    files = sample_command.draw_to(tmp_path / "s", model, form, request, progress=False).files
     assert [file.name for file in files] == [f"samples-{n:06d}.{end}" for n in range(3) for end in ("mid", "wav")]
     assert all(file.is_file() for file in files)
     assert files[0].stat().st_mtime_ns == there["samples-000000.mid"]
@@ -380,7 +385,7 @@ def test_a_model_of_pictures_takes_arrays_of_them(
     ask = ["complete", image_model, tmp_path / "set.npz", "--steps", 1, "--out", tmp_path / "c"]
     filled = ran([*ask, "--observed", "0:8,16:24,32:40"], capsys)
     assert (filled["rows"], filled["filled"]) == (2, 2 * 3 * 8)
-    completed = ImageForm(3, 4, 4).read(Path(filled["files"][1])).x[0]
+    completed = ImageFormat(3, 4, 4).read(Path(filled["files"][1])).x[0]
     assert np.array_equal(completed[:, :2].numpy(), rows[0].transpose(2, 0, 1)[:, :2])
     told = refused([*ask[:-1], tmp_path / "d"], capsys)
     assert "has nothing to fill in: make pixels transparent in a PNG, or say what is known with --observed" in told
@@ -410,7 +415,7 @@ def labelled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for parameter in network.output.parameters():
         torch.nn.init.normal_(parameter)
     process = Gaussian(256, Constant(20.0), sigma_0=512.0, sigma_r=6.0)
-    model = tl.Model(process, TruncatedLogistic(network, 256), shape=(1, 4, 4), form=ImageForm(1, 4, 4))
+    model = tl.Model(process, TruncatedLogistic(network, 256), shape=(1, 4, 4), form=ImageFormat(1, 4, 4))
     return model.save(tmp_path_factory.mktemp("labelled") / "m")
 
 

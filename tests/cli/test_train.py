@@ -16,7 +16,7 @@ import torch
 
 import tauleap as tl
 from tauleap import _device, cli, recipes, training
-from tauleap.cli.train import RECIPES
+from tauleap.cli.commands.train import RECIPES
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 ABSENT = "mps" if torch.cuda.is_available() else "cuda"  # no machine has both
@@ -72,7 +72,7 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         seen.append((recipe, run))
         return training.Result(7, tmp_path, "finished", True)
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("tauleap.cli.run.train.train", train)
     monkeypatch.setattr(_device, "cpu_cores", lambda: 2)
     flags = "--steps 9 --batch-size 4 --lr 0.5 --seed 3 --checkpoint-every 2 --precision bf16-mixed --minutes 1.5"
     more = "--devices 2 --nodes 3 --strategy ddp --device cpu --accumulate 2 --compile --keep 7"
@@ -101,7 +101,7 @@ def test_the_learning_rate_falls_to_the_last_step(
         seen.append(recipe.settings)
         return training.Result(7, tmp_path, "finished", True)
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("tauleap.cli.run.train.train", train)
     data = ["--data", "mnist.npz"] if recipe == "mnist" else []
     assert cli.main(["train", recipe, *data, *([] if steps is None else ["--steps", str(steps)])]) == 0
     assert [settings.decay for settings in seen] == [decay]
@@ -114,7 +114,7 @@ def test_a_rate_that_does_not_fall_to_the_end_is_left_alone(monkeypatch: pytest.
         seen.append(recipe.settings.decay)
         return training.Result(7, tmp_path, "finished", True)
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("tauleap.cli.run.train.train", train)
     assert cli.main(["train", "digits", "--steps", "900", "--out", str(tmp_path / "run")]) == 0
     assert seen == [None]
 
@@ -185,7 +185,9 @@ def test_the_command_that_goes_on_is_the_one_that_was_given(
         for name, value in {"TORCHELASTIC_RUN_ID": "1", "WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": here}.items():
             monkeypatch.setenv(name, value)
     monkeypatch.setattr(sys, "argv", ["/bin/tauleap", "train", "toy", "--out", "a run"])
-    monkeypatch.setattr(training, "train", lambda recipe, run: training.Result(7, Path("there"), "SIGINT", True))
+    monkeypatch.setattr(
+        "tauleap.cli.run.train.train", lambda recipe, run: training.Result(7, Path("there"), "SIGINT", True)
+    )
     with pytest.raises(SystemExit) as leaving:
         cli.main()
     assert leaving.value.code == 130
@@ -206,7 +208,7 @@ def test_a_loss_that_is_not_a_number(
     def train(recipe: training.Recipe, run: training.Run) -> training.Result:
         raise training.NonFiniteError("the loss of step 7 is not a number")
 
-    monkeypatch.setattr(training, "train", train)
+    monkeypatch.setattr("tauleap.cli.run.train.train", train)
     with pytest.raises(SystemExit) as leaving:
         cli.main(["train", "toy", "--out", str(tmp_path / "run")])
     assert leaving.value.code == 1

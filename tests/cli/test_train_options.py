@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 import tauleap as tl
 from tauleap import cli
 from tauleap.choose import NETWORKS, OBJECTIVES, PROCESSES
-from tauleap.cli.train import Train
+from tauleap.cli.commands.train import Train
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 

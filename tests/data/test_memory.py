@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import tauleap as tl
-from tauleap.data.memory import restore, take
+from tauleap.data.memory import as_dataset, restore
 
 
 def examples(number: int) -> settings:
@@ -46,7 +46,7 @@ def told(error: Exception) -> None:
 
 def check_rows(given: Any) -> None:
     try:
-        rows, form, kind = take(given)
+        rows, form, kind = as_dataset(given)
     except (ValueError, TypeError) as error:
         told(error)
         return
@@ -100,7 +100,7 @@ def test_any_frame() -> None:
         frame = pandas.concat([pandas.Series(cells) for cells in columns], axis=1)
         frame.columns = names[: len(columns)]
         try:
-            rows, form, kind = take(frame)
+            rows, form, kind = as_dataset(frame)
         except (ValueError, TypeError) as error:
             told(error)
             return
@@ -153,12 +153,12 @@ def test_any_array_is_fitted_or_refused() -> None:
 )
 def test_what_is_refused(given: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
-        take(given)
+        as_dataset(given)
 
 
 def test_values_that_are_equal_are_one_category() -> None:
     frame = pandas.DataFrame({"a": [0.0, -0.0, 0.5], "b": [True, 0, None]})
-    rows, form, kind = take(frame)
+    rows, form, kind = as_dataset(frame)
     assert rows.x[:, 0].tolist() == [0, 0, 1]
     assert restore(rows.x, kind, form)["a"].tolist() == [0.0, 0.0, 0.5]
     assert torch.equal(rows.missing, torch.tensor([[False, False], [False, False], [False, True]]))  # pyright: ignore[reportArgumentType]

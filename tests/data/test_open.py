@@ -16,8 +16,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tauleap.data import Opened, form_from, open_data
-from tauleap.data.midi import Note, write_midi
+from tauleap.data import LoadedData, format_from_config, open_data
+from tauleap.data.music.midi import Note, write_midi
 
 QUICK = settings(
     max_examples=200, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
@@ -96,7 +96,7 @@ def names(error: ValueError, name: str) -> None:
     assert name in str(error)
 
 
-def whole(opened: Opened) -> None:
+def whole(opened: LoadedData) -> None:
     """What every opened file promises."""
     data, form = opened.dataset, opened.form
     assert data.shape == form.shape
@@ -111,8 +111,8 @@ def whole(opened: Opened) -> None:
         assert bool((data.x.long() < sizes).all())
     if data.missing is not None:
         assert bool((data.x[data.missing] == 0).all())
-    assert form_from(json.loads(json.dumps(form.config()))) == form
-    assert form.show(data.x, 1)
+    assert format_from_config(json.loads(json.dumps(form.config()))) == form
+    assert form.preview(data.x, 1)
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -248,10 +248,10 @@ def test_any_configuration() -> None:
     @given(configs | st.dictionaries(st.sampled_from(["kind", "steps"]), values))
     def check(config: dict[str, object]) -> None:
         try:
-            form = form_from(config)
+            form = format_from_config(config)
         except ValueError:
             return
-        assert form_from(json.loads(json.dumps(form.config()))) == form
+        assert format_from_config(json.loads(json.dumps(form.config()))) == form
 
     check()
 
@@ -259,7 +259,7 @@ def test_any_configuration() -> None:
 @pytest.mark.parametrize("config", [None, [], "text", {}, {"kind": []}, {"kind": "pickle"}, {"kind": "midi"}])
 def test_what_is_no_configuration(config: object) -> None:
     with pytest.raises(ValueError, match=r"kind|fields"):
-        form_from(config)
+        format_from_config(config)
 
 
 def test_paths_and_options_that_do_not_fit(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from tauleap.data import open_data
-from tauleap.data.table import TableForm
+from tauleap.data.table.format import TableFormat
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "data"
 
@@ -31,7 +31,7 @@ def test_the_file_is_what_the_script_makes(maker: ModuleType, tmp_path: Path) ->
 
 def test_states_are_the_axes_of_the_law(maker: ModuleType) -> None:
     opened = open_data(FOLDER / "some.csv")
-    assert isinstance(opened.form, TableForm)
+    assert isinstance(opened.form, TableFormat)
     assert dict(zip(opened.form.columns, map(list, opened.form.categories), strict=True)) == maker.COLUMNS
     rows, hidden = maker.orders(maker.ROWS), maker.empty((maker.ROWS, 5))
     assert opened.dataset.missing is not None

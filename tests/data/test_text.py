@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tauleap.data import form_from, open_data
-from tauleap.data.text import TextForm
+from tauleap.data import format_from_config, open_data
+from tauleap.data.text import TextFormat
 
 
 def put(folder: Path, content: str | bytes) -> Path:
@@ -17,31 +17,31 @@ def put(folder: Path, content: str | bytes) -> Path:
 def test_characters(tmp_path: Path) -> None:
     opened = open_data(put(tmp_path, "hallo wörld\nx"), length=4)
     form = opened.form
-    assert isinstance(form, TextForm)
+    assert isinstance(form, TextFormat)
     assert form.alphabet == "\n adhlorwxö"
     assert form.texts(opened.dataset.x) == ["hall", "o wö", "rld\n"]
     assert "the last 1 left out" in opened.report[0]
-    assert form_from(form.config()) == form
+    assert format_from_config(form.config()) == form
     (path,) = form.write(opened.dataset.x[:2], tmp_path / "out", first=7)
     assert path.read_text(encoding="utf-8") == "=== 7\nhall\n=== 8\no wö\n"
-    assert form.show(opened.dataset.x, 2) == "hall\n---\no wö"
+    assert form.preview(opened.dataset.x, 2) == "hall\n---\no wö"
 
 
 def test_what_a_text_lacks_is_missing(tmp_path: Path) -> None:
-    form = TextForm(4, "abc")
+    form = TextFormat(4, "abc")
     read = form.read(put(tmp_path, "abcab"))
     assert read.x.tolist() == [[0, 1, 2, 0], [1, 0, 0, 0]]
     assert read.missing is not None
     assert read.missing.tolist() == [[False] * 4, [False, True, True, True]]
     assert form.read(put(tmp_path, "abca")).missing is None
     with pytest.raises(ValueError, match=r"t\.txt, line 2, column 3: 'x' is no character .* it learnt '\\nabc'"):
-        TextForm(4, "\nabc").read(put(tmp_path, "ab\nabx"))
+        TextFormat(4, "\nabc").read(put(tmp_path, "ab\nabx"))
 
 
 def test_bytes_where_characters_are_many_or_none(tmp_path: Path) -> None:
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
     opened = open_data(put(tmp_path, many), length=9)
-    assert isinstance(opened.form, TextForm)
+    assert isinstance(opened.form, TextFormat)
     assert opened.form.alphabet is None
     assert opened.form.num_states == 256
     assert "300 different characters" in opened.report[0]

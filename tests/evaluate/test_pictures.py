@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tauleap.data import open_data
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.evaluate.pictures import pictures
 
 
@@ -58,7 +58,7 @@ def test_a_folder_of_arrays_in_the_order_of_names(tmp_path: Path) -> None:
 def test_what_sampling_writes(channels: int, tmp_path: Path) -> None:
     """Each picture once, and not the sheet of all of them."""
     x = torch.from_numpy(drawn(7, channels, 4, 6)).long()
-    form = ImageForm(channels, 4, 6)
+    form = ImageFormat(channels, 4, 6)
     form.write(x[:5], tmp_path, stem="samples-from-00000000")
     form.write(x[5:], tmp_path, stem="samples-from-00000005", first=5)
     (tmp_path / "request.json").write_text("{}")
@@ -88,7 +88,7 @@ def test_cameras_that_were_held_upright(tmp_path: Path) -> None:
 
 
 def test_samples_that_are_not_all_there(tmp_path: Path) -> None:
-    ImageForm(1, 3, 2).write_rows(torch.zeros(2, 1, 3, 2, dtype=torch.long), tmp_path)
+    ImageFormat(1, 3, 2).write_rows(torch.zeros(2, 1, 3, 2, dtype=torch.long), tmp_path)
     (tmp_path / "request.json").write_text("{}")
     assert len(pictures(tmp_path)) == 2  # pyright: ignore[reportArgumentType]
     (tmp_path / ".parts").mkdir()

@@ -12,7 +12,7 @@ import tauleap as tl
 from tauleap import _device
 from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ByTime, UNet
 from tauleap.noise import ForwardProcess
@@ -117,7 +117,7 @@ def test_every_model_trains(process: ForwardProcess, objective: Objective, tmp_p
     )
     done = train(replace(recipe, picture=None), Run(tmp_path, tensorboard=False))
     assert done.stopped == "finished"
-    assert recipe.model().form == ImageForm(1, 28, 28)
+    assert recipe.model().form == ImageFormat(1, 28, 28)
 
 
 def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from tauleap.data import Dataset
-from tauleap.data.melody import NUM_STATES, REST
-from tauleap.data.music import MusicForm
+from tauleap.data.music.format import MusicFormat
+from tauleap.data.music.melody import NUM_STATES, REST
 from tauleap.network import MusicTransformer
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective
@@ -76,7 +76,7 @@ def test_the_papers_recipe() -> None:
     model = recipe.model()
     assert sum(p.numel() for p in model.reverse.parameters()) == 7_008_769
     assert float(model.process.schedule.rate(0.3)) == pytest.approx(0.03)
-    assert isinstance(model.form, MusicForm)
+    assert isinstance(model.form, MusicFormat)
     assert model.form.order is not None
     for states, pitches in zip(recipe.data(), data, strict=True):
         assert states is not None
@@ -88,12 +88,12 @@ def test_the_tunes_are_in_the_order_of_the_form(monkeypatch: pytest.MonkeyPatch)
     """A model with a scrambled form is trained with scrambled states, so that its samples are the tunes' pitches."""
     tunes = melodies(2), melodies(1)
     monkeypatch.setattr(sys.modules[uniform_noise.__module__], "_tunes", lambda: tunes)
-    form = MusicForm.scrambled(seed=1)
+    form = MusicFormat.scrambled(seed=1)
     for order in (form, None):
         for states, pitches in zip(make(form=order).data(), tunes, strict=True):
             assert states is not None
             assert torch.equal(states.x, pitches.x if order is None else form.states(pitches.x))
-            assert torch.equal((order or MusicForm()).pitches(states.x), pitches.x)
+            assert torch.equal((order or MusicFormat()).pitches(states.x), pitches.x)
 
 
 def melodies(rows: int) -> Dataset:
@@ -148,7 +148,7 @@ def test_the_picture() -> None:
     assert picture.shape == (2 * 129 * 2, 2 * 4)
     assert (picture == 0).sum() == 3 * 2 * 4
     assert picture[2 * (REST - 60), 0] == 0
-    form = MusicForm.scrambled(seed=0)
+    form = MusicFormat.scrambled(seed=0)
     draw = make(lambda: (melodies(2), None), form=form).picture
     assert draw is not None
     x = melodies(2).x

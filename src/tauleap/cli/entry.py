@@ -20,7 +20,11 @@ _FAILURES = (*FULL_DISK, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def run(arguments: Sequence[str] | None) -> int:
-    """Run a command; see :func:`tauleap.cli.main`."""
+    """Run a command; see :func:`tauleap.cli.main`.
+
+    Args:
+        arguments: The words after ``tauleap``; None for those of the process.
+    """
     if arguments is not None:
         with steady_output() as output:
             return _finish(list(arguments), output)
@@ -72,6 +76,6 @@ def _how_to_resume(words: list[str]) -> str:
         return ": nothing was written"
     if words[:1] not in (["train"], ["sample"]):
         return ""
-    from tauleap.cli.train import same_command
+    from tauleap.cli.resume_command import resume_command
 
-    return f"; to resume: {same_command()}"
+    return f"; to resume: {resume_command()}"

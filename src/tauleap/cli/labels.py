@@ -11,7 +11,12 @@ if TYPE_CHECKING:
 
 
 def read_labels(text: str, model: Model) -> str:
-    """``7`` or ``0, 1, 2`` without spaces, checked against the labels that the model's network has."""
+    """Return the labels of ``--label`` without spaces, such as "7" or "0,1,2".
+
+    Args:
+        text: The value of the option.
+        model: The model, whose network has the labels.
+    """
     count = model.num_labels
     if count is None:
         raise ValueError(
@@ -27,10 +32,15 @@ def read_labels(text: str, model: Model) -> str:
 
 
 def dealt(labels: str, first: int, rows: int) -> Tensor:
-    """The labels in turn for ``rows`` samples from number ``first`` on.
+    """Return the labels of consecutive samples, in turn.
 
     >>> dealt("3,5", 1, 4)
     tensor([5, 3, 5, 3])
+
+    Args:
+        labels: Labels, such as "0,1,2".
+        first: The number of the first sample.
+        rows: How many samples.
     """
     import torch
 

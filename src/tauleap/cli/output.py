@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
 from tauleap._files.full_disk import REMEDY, is_full_disk
+from tauleap._files.printable import printable
 
 _BROKEN_PIPE = 141
 """128 + SIGPIPE, the exit code that a shell reports for other programs whose reader has left."""
@@ -48,7 +51,11 @@ class SteadyStream:
         self.error: OSError | None = None
 
     def write(self, text: str) -> int:
-        """Write ``text``, or discard it after an error."""
+        """Write ``text``, or discard it after an error.
+
+        Args:
+            text: The text.
+        """
         self._attempt(lambda: self._stream.write(encodable(text, getattr(self._stream, "encoding", None))))
         return len(text)
 
@@ -84,6 +91,10 @@ def encodable(text: str, encoding: str | None) -> str:
 
     >>> encodable("2.5 ± 0.1 for café", "ascii")
     '2.5 +- 0.1 for caf\\xe9'
+
+    Args:
+        text: The text.
+        encoding: The name of the encoding; None where it is not known, and nothing is replaced.
     """
     if encoding is None:
         return text
@@ -106,7 +117,11 @@ class Output:
         self.out, self.err = out, err
 
     def exit_code(self, code: int) -> int:
-        """Return ``code``, or the code of a standard output that could not be written where all else went well."""
+        """Return ``code``, or the code of a standard output that could not be written where all else went well.
+
+        Args:
+            code: The exit code of the command.
+        """
         self.out.flush()
         self.err.flush()
         lost = self.out.error
@@ -132,6 +147,27 @@ def steady_output() -> Iterator[Output]:
         yield output
     finally:
         sys.stdout, sys.stderr = before
+
+
+def print_result(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:
+    """Print the result of a command.
+
+    Args:
+        as_json: The value of ``--json``.
+        facts: The result for a script, printed as one object of JSON.
+        lines: The result for people.
+    """
+    print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
+
+
+def files_line(files: list[Path], folder: Path) -> str:
+    """Return the name of a file, or the number of files and their folder.
+
+    Args:
+        files: The files.
+        folder: The folder that they are in.
+    """
+    return str(files[0]) if len(files) == 1 else f"{len(files)} files in {folder}"
 
 
 def open_standard_descriptors() -> None:

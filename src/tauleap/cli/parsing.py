@@ -27,7 +27,11 @@ _UNWRAPPED = 10_000
 
 
 def is_version_request(words: Sequence[str]) -> bool:
-    """Return whether the words are ``--version``, or a command with ``--version``."""
+    """Return whether the words are ``--version``, or a command with ``--version``.
+
+    Args:
+        words: The arguments of the command line.
+    """
     return list(words) == ["--version"] or (words[:1] != [] and words[0] in COMMANDS and "--version" in words[1:])
 
 

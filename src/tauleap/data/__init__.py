@@ -1,22 +1,22 @@
 """x0: where data comes from. One file per source, each giving int64 states and saying their number and shape."""
 
-from tauleap.data.arrays import Dataset
-from tauleap.data.cifar import cifar10
-from tauleap.data.digits import digits
-from tauleap.data.form import Form, Opened, form_from
-from tauleap.data.idx import read_idx
-from tauleap.data.labelled import images_npz
-from tauleap.data.mnist import mnist
+from tauleap.data.dataset import Dataset
+from tauleap.data.format import Format, LoadedData, format_from_config
+from tauleap.data.image.cifar import cifar10
+from tauleap.data.image.digits import digits
+from tauleap.data.image.idx import read_idx
+from tauleap.data.image.mnist import mnist
+from tauleap.data.image.npz import images_npz
 from tauleap.data.open import open_data
 from tauleap.data.tau import tau_pmf, tau_points
 
 __all__ = [
     "Dataset",
-    "Form",
-    "Opened",
+    "Format",
+    "LoadedData",
     "cifar10",
     "digits",
-    "form_from",
+    "format_from_config",
     "images_npz",
     "mnist",
     "open_data",

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
+import socket
 import urllib.error
 import urllib.request
-from collections.abc import Generator
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,11 @@ from tauleap import _files
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-_BLOCK = 2**18
 _TIMEOUT = 60.0  # seconds without a byte
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: ``$TAULEAP_CACHE``, or tauleap in ``$XDG_CACHE_HOME`` or in ``~/.cache``."""
+    """Return where downloads are kept: ``$TAULEAP_CACHE``, or tauleap in ``$XDG_CACHE_HOME`` or in ``~/.cache``."""
     own = os.environ.get("TAULEAP_CACHE")
     if own:
         return Path(own)
@@ -30,45 +30,58 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "tauleap"
 
 
-def fetch(url: str, path: Path, *, md5: str, most: int) -> Path:
-    """``path``, which is downloaded from ``url`` unless it is there and whole.
+def fetch(url: str, path: Path, *, sha256: str, max_bytes: int) -> Path:
+    """Download a file, unless it exists with the known checksum, and return its path.
 
-    The file gets its name when its MD5 is the known one; otherwise nothing is left. ``most`` is the number of bytes
-    after which an answer cannot be the file that is wanted.
+    The file gets its name after its checksum was verified; otherwise nothing is left.
+
+    Args:
+        url: The address.
+        path: The file.
+        sha256: Its known checksum, in hexadecimal digits.
+        max_bytes: A longer answer is not the file, and is not read to its end.
+
+    Raises:
+        ValueError: The answer is another file.
+        OSError: The file could not be downloaded.
     """
-    if path.is_file() and _md5(path) == md5:
+    if path.is_file() and sha256_of(path) == sha256:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    digest, got = hashlib.md5(usedforsecurity=False), 0
-    with _files.atomic_write(path) as file, closing(_blocks(url)) as blocks:
-        for block in blocks:
-            got += len(block)
-            if got > most:
-                raise ValueError(f"{url} gives more than {most:,} bytes, so it is not the file that is wanted")
-            digest.update(block)
-            file.write(block)
-        if digest.hexdigest() != md5:
+    with _files.atomic_write(path) as file:
+        _retrieve(url, Path(file.name), max_bytes)
+        found = sha256_of(Path(file.name))
+        if found != sha256:
+            size = os.stat(file.name).st_size
             raise ValueError(
-                f"what {url} gives is not the file that is known: {got:,} bytes with the MD5 {digest.hexdigest()}, "
-                f"not {md5}. Nothing was kept: try again, or download it by other means and give its path"
+                f"what {url} gives is not the file that is known: {size:,} bytes with the SHA-256 {found}, not "
+                f"{sha256}. Nothing was kept: try again, or download it by other means and give its path"
             )
     return path
 
 
-def _blocks(url: str) -> Generator[bytes, None, None]:
-    """What an address gives, all of it; or an OSError that says what to do."""
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file in hexadecimal digits.
+
+    Args:
+        path: The file.
+    """
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _retrieve(url: str, path: Path, max_bytes: int) -> None:
+    # Not torch.hub.download_url_to_file, which compares a checksum but reads an answer of any length.
     try:
-        with urllib.request.urlopen(url, timeout=_TIMEOUT) as answer, _progress() as progress:
-            length = answer.headers.get("Content-Length", "")
-            promised = int(length) if length.isdecimal() else None
-            task = progress.add_task(url.rpartition("/")[2], total=promised)
-            got = 0
-            while block := answer.read(_BLOCK):
-                got += len(block)
-                progress.advance(task, len(block))
-                yield block
-            if promised is not None and got < promised:
-                raise ConnectionError(f"it ended after {got:,} of {promised:,} bytes")
+        with _progress() as progress, _default_timeout():
+            task = progress.add_task(url.rpartition("/")[2], total=None)
+
+            def report(blocks: int, block_bytes: int, total: int) -> None:
+                if max(blocks * block_bytes - block_bytes, total) > max_bytes:
+                    raise ValueError(f"{url} gives more than {max_bytes:,} bytes, so it is not the file that is wanted")
+                progress.update(task, completed=blocks * block_bytes, total=None if total < 0 else total)
+
+            urllib.request.urlretrieve(url, path, report)
     except (OSError, http.client.HTTPException) as error:
         if isinstance(error, urllib.error.HTTPError):
             error.close()
@@ -77,14 +90,19 @@ def _blocks(url: str) -> Generator[bytes, None, None]:
         ) from error
 
 
+@contextmanager
+def _default_timeout() -> Iterator[None]:
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(_TIMEOUT)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)
+
+
 def _progress() -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     return Progress(*columns, console=Console(stderr=True), transient=True)
-
-
-def _md5(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()

@@ -10,7 +10,12 @@ _MOST = 1_000_000
 
 
 def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
-    """All files below ``folder`` in the order of their names; what is hidden, and what links lead to, is left out."""
+    """Return all files below a folder in the order of their names, without hidden files and linked folders.
+
+    Args:
+        folder: The folder.
+        suffixes: Endings of the files, in lower case. Default: any.
+    """
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -20,7 +20,12 @@ CATEGORIES = 1000
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
-    """The bytes of a file that is not too large."""
+    """Return the bytes of a file that is not too large.
+
+    Args:
+        path: The file.
+        most: The largest number of bytes. Default: ``FILE_BYTES``.
+    """
     size(path, most)
     return safe_read.read_bytes(path, most=FILE_BYTES if most is None else most)
 

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from tauleap.data import limits
-from tauleap.data.arrays import Dataset
-from tauleap.data.form import Form, Opened
-from tauleap.data.frame import CONVERT, encoded_frame, is_frame, restored_frame, table_of, unknown
-from tauleap.data.mapped import MappedRows, is_large_map, scan
-from tauleap.data.table import TableForm
-from tauleap.data.text import TextForm
+from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
+from tauleap.data.dataset import Dataset
+from tauleap.data.format import Format, LoadedData
+from tauleap.data.table.format import TableFormat
+from tauleap.data.table.frame import CONVERT, encoded_frame, is_frame, restored_frame, table_of, unknown
+from tauleap.data.text import TextFormat
 
 
 @dataclass(frozen=True)
@@ -38,14 +38,18 @@ class Kind:
             raise ValueError(f"data is given as tensor, frame or texts, got {self.name!r} with types {self.types!r}")
 
 
-def take(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Form | None, Kind]:
-    """Rows of states, what they mean where that is not plain, and what they were given as.
+def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Format | None, Kind]:
+    """Return rows of states, their format where they have one, and the type in which they were given.
 
-    >>> rows, form, kind = take(["abba", "baab"])
+    >>> rows, form, kind = as_dataset(["abba", "baab"])
     >>> rows.x.tolist(), form.texts(rows.x), kind.name
     ([[0, 1, 1, 0], [1, 0, 0, 1]], ['abba', 'baab'], 'texts')
+
+    Args:
+        data: An array, a tensor, a frame, a list of texts, a Dataset or LoadedData.
+        num_states: How many states there are, for arrays and tensors. Default: found in the data.
     """
-    if isinstance(data, Opened):
+    if isinstance(data, LoadedData):
         return data.dataset, data.form, Kind()
     if isinstance(data, Dataset):
         return data, None, Kind()
@@ -53,23 +57,29 @@ def take(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Form | N
         form, types, labels = table_of(data)
         return encoded_frame(data, form), form, Kind("frame", types, labels)
     if _is_texts(data):
-        form = TextForm(len(data[0]), "".join(sorted(set().union(*data))))
+        form = TextFormat(len(data[0]), "".join(sorted(set().union(*data))))
         return _encoded_texts(data, form), form, Kind("texts")
     return _encoded_array(data, num_states), None, Kind()
 
 
-def read(data: Any, *, form: Form | None, num_states: int) -> Dataset:
-    """Data of the same kind again, in the coding that ``form`` has."""
-    if isinstance(data, Opened):
+def read(data: Any, *, form: Format | None, num_states: int) -> Dataset:
+    """Return data of the same type again, in the coding of a format.
+
+    Args:
+        data: The data.
+        form: The format; None for states.
+        num_states: How many states there are.
+    """
+    if isinstance(data, LoadedData):
         return _loaded(data.dataset)
     if isinstance(data, Dataset):
         return _loaded(data)
     if is_frame(data):
-        if not isinstance(form, TableForm):
+        if not isinstance(form, TableFormat):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")
         return encoded_frame(data, form)
     if _is_texts(data):
-        if not isinstance(form, TextForm):
+        if not isinstance(form, TextFormat):
             raise TypeError("x is text, but the model was not fitted on texts: give states as whole numbers")
         return _encoded_texts(data, form)
     return _encoded_array(data, num_states)
@@ -80,11 +90,18 @@ def _loaded(data: Dataset) -> Dataset:
     return data if isinstance(data.x, Tensor) else replace(data, x=data.in_memory())
 
 
-def restore(x: Tensor, kind: Kind, form: Form | None, index: Any = None) -> Any:
-    """States as what the data was given as; ``index`` is that of a frame's rows."""
-    if kind.name == "texts" and isinstance(form, TextForm):
+def restore(x: Tensor, kind: Kind, form: Format | None, index: Any = None) -> Any:
+    """Return states as the type in which the data was given.
+
+    Args:
+        x: States.
+        kind: The type.
+        form: The format.
+        index: The index of the rows of a frame. Default: 0, 1, 2, ...
+    """
+    if kind.name == "texts" and isinstance(form, TextFormat):
         return form.texts(x)
-    if kind.name == "frame" and isinstance(form, TableForm):
+    if kind.name == "frame" and isinstance(form, TableFormat):
         return restored_frame(x, form, kind.types, kind.labels, index)
     return x
 
@@ -166,7 +183,7 @@ def _whole_numbers(data: Any) -> tuple[Tensor, Tensor | None]:
     return torch.from_numpy(np.ascontiguousarray(array)), missing
 
 
-def _encoded_texts(texts: Sequence[str], form: TextForm) -> Dataset:
+def _encoded_texts(texts: Sequence[str], form: TextFormat) -> Dataset:
     known = {character: code for code, character in enumerate(form.alphabet or "")}
     rows = []
     for number, text in enumerate(texts):

@@ -8,12 +8,12 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.data.form import Form
-from tauleap.data.frame import is_frame
-from tauleap.data.table import TableForm
+from tauleap.data.format import Format
+from tauleap.data.table.format import TableFormat
+from tauleap.data.table.frame import is_frame
 
 
-def known_cells(data: Dataset, observed: Any, form: Form | None) -> Tensor:
+def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     """Return a bool mask (n, *shape), true for cells that are observed and not missing.
 
     Args:
@@ -29,7 +29,7 @@ def known_cells(data: Dataset, observed: Any, form: Form | None) -> Tensor:
         return present
     if is_frame(observed):
         observed = observed.to_numpy()
-    elif isinstance(form, TableForm) and isinstance(observed, list | tuple | set):
+    elif isinstance(form, TableFormat) and isinstance(observed, list | tuple | set):
         observed = _named(observed, form)
     try:
         mask = torch.as_tensor(observed)
@@ -46,7 +46,7 @@ def known_cells(data: Dataset, observed: Any, form: Form | None) -> Tensor:
     return mask.cpu().expand(data.x.shape) & present
 
 
-def _named(observed: Any, form: TableForm) -> Any:
+def _named(observed: Any, form: TableFormat) -> Any:
     """Names of columns as a mask of a row; what is no list of names as it is."""
     if not observed or not all(isinstance(name, str) for name in observed):
         return observed

@@ -22,14 +22,20 @@ class Skipped:
         self._names: dict[str, list[str]] = defaultdict(list)
 
     def add(self, reason: str, name: str, detail: str = "") -> None:
-        """Counts one; what differs from one to the next is the ``detail``, which is told beside its name."""
+        """Count one that was left out.
+
+        Args:
+            reason: Why, in words that are the same for others.
+            name: Its name.
+            detail: What differs from one to the next, written beside its name.
+        """
         self._names[reason].append(f"{name} [{detail}]" if detail else name)
 
     def lines(self) -> list[str]:
-        """One a reason, the commonest first, at most ten."""
+        """Return one line per reason, the most frequent first, at most ten."""
         order = sorted(self._names.items(), key=lambda item: -len(item[1]))
-        told = []
+        lines = []
         for reason, names in order[:10]:
             few = list(dict.fromkeys(names))
-            told.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
-        return [*told, f"{len(order) - 10} more reasons"] if len(order) > 10 else told
+            lines.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
+        return [*lines, f"{len(order) - 10} more reasons"] if len(order) > 10 else lines

@@ -24,11 +24,15 @@ _STROKE = 0.05  # of the side, the width of the pen that thickens the hairlines 
 
 
 def tau_pmf(size: int = 32, dtype: torch.dtype = torch.float64) -> Float[Tensor, "x y"]:
-    """The law of the points: a (size, size) table that sums to 1, proportional to the ink in each cell.
+    """Return the distribution of the points: a (size, size) table that sums to 1, proportional to the ink in each cell.
 
     >>> pmf = tau_pmf()
     >>> pmf.shape, round(pmf.sum().item(), 12)
     (torch.Size([32, 32]), 1.0)
+
+    Args:
+        size: States of each dimension.
+        dtype: The type of the table.
     """
     size = _check.integer("size", size, least=8)
     if not dtype.is_floating_point:
@@ -37,10 +41,15 @@ def tau_pmf(size: int = 32, dtype: torch.dtype = torch.float64) -> Float[Tensor,
 
 
 def tau_points(n: int, *, size: int = 32, generator: torch.Generator | None = None) -> Int64[Tensor, "n 2"]:
-    """``n`` independent points (x, y) from :func:`tau_pmf`.
+    """Return independent points (x, y) from :func:`tau_pmf`.
 
     >>> tau_points(1000, generator=torch.Generator().manual_seed(0)).shape
     torch.Size([1000, 2])
+
+    Args:
+        n: How many.
+        size: States of each dimension.
+        generator: Where the randomness comes from. Default: torch's own.
     """
     n = _check.integer("n", n, least=0)
     law = tau_pmf(size).reshape(1, -1)

@@ -13,16 +13,21 @@ from torch import Tensor
 
 from tauleap import _check, _files
 from tauleap.data import limits, windows
-from tauleap.data.arrays import Dataset
-from tauleap.data.form import Form, Opened
+from tauleap.data.dataset import Dataset
+from tauleap.data.format import Format, LoadedData
 
 LENGTH = 64
 _MOST_CHARACTERS = 256
 
 
 @dataclass(frozen=True)
-class TextForm(Form):
-    """Rows of ``length`` characters out of ``alphabet``, in its order; bytes 0..255 where alphabet is None."""
+class TextFormat(Format):
+    """Rows of characters, or of bytes.
+
+    Args:
+        length: The number of characters in a row.
+        alphabet: The characters that states stand for, in their order; None for bytes 0..255.
+    """
 
     kind: ClassVar[str] = "text"
     length: int
@@ -46,8 +51,58 @@ class TextForm(Form):
     def num_states(self) -> int:
         return 256 if self.alphabet is None else len(self.alphabet)
 
+    @staticmethod
+    def open(
+        path: Path, *, length: int | None = None, coding: Literal["auto", "characters", "bytes"] = "auto"
+    ) -> LoadedData:
+        """Return the rows of a text, one after the other; the rest that does not fill a row is left out.
+
+        States are the characters that occur; bytes where there are more than 256 of them or the text is not UTF-8.
+
+        Args:
+            path: A text file.
+            length: Characters or bytes in a row. Default: 64.
+            coding: Characters, bytes, or the one that suits the file.
+        """
+        if coding not in ("auto", "characters", "bytes"):
+            raise ValueError(f"coding must be auto, characters or bytes, got {coding!r}")
+        length = LENGTH if length is None else _check.integer("length", length, least=1)
+        content = limits.contents(path)
+        alphabet, why = None, "bytes, as asked for"
+        codes = np.frombuffer(content, dtype=np.uint8)
+        if coding != "bytes":
+            try:
+                text = _decoded(content, path)
+            except ValueError:
+                if coding == "characters":
+                    raise
+                why = "bytes, because the file is not UTF-8"
+            else:
+                points, states = np.unique(_points(text), return_inverse=True)
+                if len(points) > (_MOST_CHARACTERS if coding == "auto" else limits.STATES):
+                    why = f"bytes, because there are {len(points)} different characters"
+                    if coding == "characters":
+                        raise ValueError(f"{path} has {len(points)} different characters: write coding='bytes'")
+                else:
+                    alphabet, codes = "".join(map(chr, points.tolist())), states
+                    why = f"{len(points)} different characters"
+        if alphabet is not None and len(alphabet) < 2:
+            raise ValueError(f"{path} holds nothing but {alphabet!r}: there is nothing to learn")
+        if len(codes) < 2 * length:
+            raise ValueError(f"{path} has {len(codes)} characters, too few for two rows of {length}: shorten length")
+        form = TextFormat(length, alphabet)
+        kind = torch.uint8 if form.num_states <= 256 else torch.int32
+        x = windows.whole(torch.from_numpy(codes.astype(np.int32)).to(kind), length)
+        rest = len(codes) % length
+        report = [f"{path.name}: {why}; {len(x)} rows of {length}" + (f", the last {rest} left out" if rest else "")]
+        return LoadedData(Dataset(x, form.num_states), form, report)
+
     def read(self, path: Path) -> Dataset:
-        """From its beginning; what the last row lacks is missing, so that a text can be continued."""
+        """Return a text from its beginning; the end of the last row is missing, so that the text can be continued.
+
+        Args:
+            path: The file.
+        """
         content = limits.contents(path)
         if self.alphabet is None:
             codes = np.frombuffer(content, dtype=np.uint8)
@@ -66,6 +121,9 @@ class TextForm(Form):
         x, missing = windows.padded(torch.from_numpy(codes.astype(np.int32)), self.length)
         return Dataset(x, self.num_states, missing=missing if bool(missing.any()) else None)
 
+    def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
+        return "FILE", "writes a text on"
+
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.txt"
@@ -74,61 +132,24 @@ class TextForm(Form):
                 file.write(f"=== {number}\n{text}\n".encode("utf-8", "surrogatepass"))
         return [path]
 
-    def show(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int) -> str:
         shown = (text if all(c.isprintable() or c == "\n" for c in text) else repr(text) for text in self.texts(x[:n]))
         return "\n---\n".join(shown)
 
     def texts(self, x: Tensor) -> list[str]:
-        """One text a row. Bytes that are no UTF-8, as where a character was cut in two, show as U+FFFD."""
+        """Return one text per row. Bytes that are no UTF-8, such as a character that was cut in two, become U+FFFD.
+
+        Args:
+            x: States, (n, length).
+        """
         states = self.check(x)
         if self.alphabet is None:
             return [row.tobytes().decode("utf-8", "replace") for row in states.to(torch.uint8).numpy()]
         return ["".join(self.alphabet[state] for state in row) for row in states.tolist()]
 
     def show_alphabet(self) -> str:
-        """The characters, for a message."""
+        """Return the characters, for a message."""
         return "bytes" if self.alphabet is None else repr(self.alphabet)
-
-
-def open_text(
-    path: Path, *, length: int | None = None, coding: Literal["auto", "characters", "bytes"] = "auto"
-) -> Opened:
-    """Rows of ``length`` (64 by default), one after the other; the rest that does not fill a row is left out.
-
-    States are the characters that occur; bytes where there are more than 256 of them or the text is not UTF-8.
-    """
-    if coding not in ("auto", "characters", "bytes"):
-        raise ValueError(f"coding must be auto, characters or bytes, got {coding!r}")
-    length = LENGTH if length is None else _check.integer("length", length, least=1)
-    content = limits.contents(path)
-    alphabet, why = None, "bytes, as asked for"
-    codes = np.frombuffer(content, dtype=np.uint8)
-    if coding != "bytes":
-        try:
-            text = _decoded(content, path)
-        except ValueError:
-            if coding == "characters":
-                raise
-            why = "bytes, because the file is not UTF-8"
-        else:
-            points, states = np.unique(_points(text), return_inverse=True)
-            if len(points) > (_MOST_CHARACTERS if coding == "auto" else limits.STATES):
-                why = f"bytes, because there are {len(points)} different characters"
-                if coding == "characters":
-                    raise ValueError(f"{path} has {len(points)} different characters: write coding='bytes'")
-            else:
-                alphabet, codes = "".join(map(chr, points.tolist())), states
-                why = f"{len(points)} different characters"
-    if alphabet is not None and len(alphabet) < 2:
-        raise ValueError(f"{path} holds nothing but {alphabet!r}: there is nothing to learn")
-    if len(codes) < 2 * length:
-        raise ValueError(f"{path} has {len(codes)} characters, too few for two rows of {length}: shorten length")
-    form = TextForm(length, alphabet)
-    kind = torch.uint8 if form.num_states <= 256 else torch.int32
-    x = windows.whole(torch.from_numpy(codes.astype(np.int32)).to(kind), length)
-    rest = len(codes) % length
-    report = [f"{path.name}: {why}; {len(x)} rows of {length}" + (f", the last {rest} left out" if rest else "")]
-    return Opened(Dataset(x, form.num_states), form, report)
 
 
 def _decoded(content: bytes, path: Path) -> str:

@@ -9,11 +9,15 @@ from tauleap import _check
 
 
 def whole(sequence: Tensor, length: int) -> Tensor:
-    """(n, length): the sequence from its beginning, without the rest that does not fill a row.
+    """Return a sequence as rows (n, length), without the rest that does not fill a row.
 
     >>> whole(torch.arange(7), 3)
     tensor([[0, 1, 2],
             [3, 4, 5]])
+
+    Args:
+        sequence: The sequence.
+        length: The length of a row.
     """
     length = _check.integer("length", length, least=1)
     rows = len(sequence) // length
@@ -21,12 +25,16 @@ def whole(sequence: Tensor, length: int) -> Tensor:
 
 
 def padded(sequence: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """(n, length) and what of it is missing: the sequence to its end, the last row filled up with state 0.
+    """Return a sequence as rows (n, length), and which sites of the last row are missing; they have state 0.
 
     >>> padded(torch.tensor([4, 5, 6]), 2)
     (tensor([[4, 5],
             [6, 0]]), tensor([[False, False],
             [False,  True]]))
+
+    Args:
+        sequence: The sequence.
+        length: The length of a row.
     """
     length = _check.integer("length", length, least=1)
     rows = -(-len(sequence) // length)

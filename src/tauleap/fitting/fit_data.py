@@ -21,8 +21,8 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.printable import printable
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
-from tauleap.data.form import Form, Opened
-from tauleap.data.memory import Kind, take
+from tauleap.data.format import Format, LoadedData
+from tauleap.data.memory import Kind, as_dataset
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
 from tauleap.fitting.split import split_rows
@@ -156,12 +156,12 @@ def fit(
         "precision": precision,
     }
     given = {name: _shown(value) for name, value in own_choices.items() if value is not None}
-    rows, form, kind = take(data, num_states=num_states)
+    rows, form, kind = as_dataset(data, num_states=num_states)
     unused = network is None and rows.condition is not None
     rows = replace(rows, condition=None) if unused else rows
-    groups = data.groups if isinstance(data, Opened) else None
+    groups = data.groups if isinstance(data, LoadedData) else None
     rows, held_out, report = split_rows(rows, validation, form, seed, groups)
-    report = [*(data.report if isinstance(data, Opened) else []), *report]
+    report = [*(data.report if isinstance(data, LoadedData) else []), *report]
     if unused:
         held_out = replace(held_out, condition=None)
         report.append("the condition is not used: give a network that takes one, network=...")
@@ -244,7 +244,7 @@ def _recipe(
     held_out: Dataset,
     choice: Choice,
     masking: RandomMasks | None,
-    form: Form | None,
+    form: Format | None,
     kind: Kind,
     seed: int,
 ) -> Recipe:

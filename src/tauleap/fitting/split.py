@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap.data import Dataset
-from tauleap.data.form import Form, Opened
+from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import read
 
 _MOST_HELD_OUT = 10_000
@@ -16,7 +16,7 @@ _MOST_HELD_OUT = 10_000
 
 
 def split_rows(
-    data: Dataset, validation: Any, form: Form | None, seed: int, groups: Tensor | None = None
+    data: Dataset, validation: Any, form: Format | None, seed: int, groups: Tensor | None = None
 ) -> tuple[Dataset, Dataset, list[str]]:
     """Split rows into those to train with and those to measure with, without rows of which nothing is known.
 
@@ -37,7 +37,7 @@ def split_rows(
         groups = None if groups is None else groups[_known_rows(whole)]
         report.append(f"{gone} rows without any value are left out")
     if not isinstance(validation, bool | int | float):
-        given = validation.dataset if isinstance(validation, Opened) else validation
+        given = validation.dataset if isinstance(validation, LoadedData) else validation
         if not isinstance(given, Dataset):
             given = read(given, form=form, num_states=data.num_states)
         held_out, _ = _with_something(given)
@@ -53,7 +53,7 @@ def split_rows(
     number = _check.integer("validation", validation, least=1)
     songs = _songs(data, form, groups)
     if songs is not None and number < len(data):
-        from tauleap.data.songs import held_out_songs
+        from tauleap.data.music.songs import held_out_songs
 
         test = held_out_songs(songs, number, seed=seed)
         if bool(test.any()):
@@ -64,13 +64,13 @@ def split_rows(
     return train_rows, held_out, report
 
 
-def _songs(data: Dataset, form: Form | None, groups: Tensor | None) -> Tensor | None:
+def _songs(data: Dataset, form: Format | None, groups: Tensor | None) -> Tensor | None:
     """A number for each row, the same for those that must not be on both sides; None: every row is by itself."""
-    from tauleap.data.music import MusicForm
+    from tauleap.data.music.format import MusicFormat
 
-    if not isinstance(form, MusicForm):
+    if not isinstance(form, MusicFormat):
         return None if groups is None else groups.unique(return_inverse=True)[1]
-    from tauleap.data.songs import songs_of
+    from tauleap.data.music.songs import songs_of
 
     return songs_of(form.pitches(data.in_memory()), groups=groups)
 

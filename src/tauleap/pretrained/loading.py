@@ -13,7 +13,7 @@ from torch import Tensor
 from tauleap import _device, _files
 from tauleap._files import safe_read
 from tauleap._files.manifest import MANIFEST, Manifest
-from tauleap.data.form import form_from
+from tauleap.data.format import format_from_config
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.model import Model
@@ -118,7 +118,7 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
     out: dict[str, Any] = {}
     try:
         if config.get("form") is not None:
-            out["form"] = form_from(config["form"])
+            out["form"] = format_from_config(config["form"])
         if config.get("kind") is not None:
             kind = config["kind"]
             out["kind"] = Kind(kind["name"], tuple(kind["types"]), tuple(kind.get("labels", ())))

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tauleap import data as sources
 from tauleap.data import Dataset
-from tauleap.data.images import ImageForm
+from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
 from tauleap.model import Model
 from tauleap.network import UNet
@@ -182,7 +182,7 @@ def images(
         masking: which pixels are given while training, for a model that fills in.
         name: for messages.
     """
-    noise, form = process or gaussian_noise(), ImageForm(*shape)
+    noise, form = process or gaussian_noise(), ImageFormat(*shape)
 
     def model() -> Model:
         return Model(noise, denoiser(), shape=shape, form=form)

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from tauleap.data import Dataset
-from tauleap.data.melody import NUM_STATES, REST
-from tauleap.data.music import STEPS, MusicForm
-from tauleap.data.songs import in_all_keys, split_by_song
-from tauleap.data.tunes import open_tunes
+from tauleap.data.music.format import STEPS, MusicFormat
+from tauleap.data.music.melody import NUM_STATES, REST
+from tauleap.data.music.songs import in_all_keys, split_by_song
+from tauleap.data.music.tunes import open_tunes
 from tauleap.denoise import NetworkDenoiser
 from tauleap.model import Model
 from tauleap.network import MusicTransformer, Network, SequenceTransformer
@@ -133,7 +133,7 @@ def music(
     network: Callable[[int], Network] = quick_network,
     settings: Settings | None = None,
     prefix: bool = False,
-    form: MusicForm | None = None,
+    form: MusicFormat | None = None,
     name: str = "music",
 ) -> Recipe:
     """Melodies, absorbing noise, the complete bound and the quick network where nothing else is said.
@@ -150,7 +150,7 @@ def music(
         form: what the states mean, where they have been scrambled.
         name: for messages.
     """
-    noise, meaning = process or absorbing_noise(), form or MusicForm(STEPS)
+    noise, meaning = process or absorbing_noise(), form or MusicFormat(STEPS)
 
     def model() -> Model:
         return Model(noise, NetworkDenoiser(network(noise.num_states)), shape=meaning.shape, form=meaning)
@@ -173,7 +173,7 @@ def music_paper(data: Callable[[], tuple[Dataset, Dataset | None]] | None = None
     ``data`` gives pitches, those of :func:`music` if absent; their order is scrambled here. :func:`published_sampler`
     makes the samples of Section 6.3.
     """
-    form = MusicForm.scrambled()
+    form = MusicFormat.scrambled()
     return music(
         _in_the_order_of(form, data or _tunes),
         process=uniform_noise(),
@@ -187,7 +187,7 @@ def music_paper(data: Callable[[], tuple[Dataset, Dataset | None]] | None = None
 
 
 def _in_the_order_of(
-    form: MusicForm, data: Callable[[], tuple[Dataset, Dataset | None]]
+    form: MusicFormat, data: Callable[[], tuple[Dataset, Dataset | None]]
 ) -> Callable[[], tuple[Dataset, Dataset | None]]:
     """The same melodies as states."""
 

@@ -19,7 +19,7 @@ from tauleap._files import owned, safe_read
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.manifest import MANIFEST
 from tauleap._version import __version__
-from tauleap.data.form import Form
+from tauleap.data.format import Format
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.noise import ForwardProcess
@@ -37,7 +37,7 @@ class Saveable(Protocol):
 
     reverse: ReverseProcess
     shape: tuple[int, ...] | None
-    form: Form | None
+    form: Format | None
     kind: Kind
     about: dict[str, Any]
 

@@ -1,0 +1,70 @@
+"""The model of a run, as the commands load it."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from pathlib import Path
+
+import torch
+
+from tauleap.cli.options import at_least
+from tauleap.data import Format
+from tauleap.data.array.format import ArrayFormat
+from tauleap.model import Model
+from tauleap.pretrained import UnknownClassError, load
+
+
+def load_model(run: Path, device: str) -> tuple[Model, Format]:
+    """Return the model of a run, a checkpoint or a saved folder, and the format in which its samples are written.
+
+    Args:
+        run: The folder, or the name of a model of the package.
+        device: The value of ``--device``.
+    """
+    try:
+        model = load(run, device=device)
+    except UnknownClassError as error:
+        raise ValueError(
+            f"{run} was saved with {', '.join(error.names)}, which the command line cannot import: in Python write "
+            f"{error.call}; the model that it returns has the methods sample, complete and bits_per_dim"
+        ) from error
+    if model.shape is None:
+        raise ValueError(
+            f"{run} holds a model that does not know the shape of its data: give it one, and save it again"
+        )
+    form = model.form
+    if form is None:
+        states = model.process.data_states.reshape(-1, model.num_states).any(0)
+        ordered = bool(model.process.ordinal)
+        form = ArrayFormat(model.shape, 0, int(states.nonzero().max()) + 1, None, ordered, "int64")
+    return model, form
+
+
+def fingerprint(model: Model) -> str:
+    """Return a digest of the weights, which distinguishes models.
+
+    Args:
+        model: The model.
+    """
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.reverse.state_dict().items()):
+        digest.update(name.encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(dtype=torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, evaluations: int = 1) -> int:
+    """Return how many rows are sampled at a time.
+
+    Args:
+        model: The model, on its device.
+        given: The value of ``--batch-size``, which decides if it is there.
+        memory: Gigabytes that a batch may take. Default: what its device allows.
+        evaluations: Network evaluations per row that are batched together. Default: 1.
+    """
+    if given is not None:
+        return at_least("--batch-size", given, 1)
+    if memory is not None and not 0 < memory < math.inf:
+        raise ValueError(f"--memory must be a finite number of gigabytes > 0, got {memory}")
+    return model.default_batch_size(evaluations=evaluations, memory=None if memory is None else memory * 2**30)

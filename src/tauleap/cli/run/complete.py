@@ -1,0 +1,136 @@
+"""The work of ``tauleap complete``: completions in a folder that appears when all of it is there."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from rich.console import Console
+from rich.progress import track
+from torch import Tensor
+
+from tauleap import _files
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import derive_seed
+from tauleap.cli.commands.complete import Complete
+from tauleap.cli.model import load_model, rows_at_once
+from tauleap.cli.observed import observed_mask
+from tauleap.cli.output import files_line, print_result
+from tauleap.cli.samplers import make_sampler
+from tauleap.data import Dataset, Format
+from tauleap.data.music.format import MusicFormat
+from tauleap.evaluate.plots import save_png
+from tauleap.evaluate.rolls import draw_rolls
+from tauleap.model import Model
+from tauleap.sampling import SamplingPlan
+
+_MAX_ROLLS = 12
+
+
+@dataclass(frozen=True)
+class Completions:
+    """States x (variants, rows, *shape), which of them are known (rows, *shape), and how the others were sampled."""
+
+    x: Tensor
+    known: Tensor
+    plan: SamplingPlan
+
+
+def run(options: Complete, file: Path | None, out: Path) -> None:
+    """Complete the rows of a file, write each variant, and print where the files are.
+
+    Args:
+        options: The options of the command, which it has checked.
+        file: The file; None for the rows that the format has to begin with, which only music has.
+        out: The folder for the completions.
+    """
+    model, form = load_model(options.run_folder, options.device)
+    data, report = (form.completion_start(), []) if file is None else form.read_with_report(file)
+    with explaining_full_disk(out):
+        done = complete(options, model, form, data, file)
+        files = _write(done, form, out)
+    filled = int((~done.known).sum())
+    line = f"{filled} values of {len(data)} rows filled in"
+    line += f", {options.variants} times" if options.variants > 1 else ""
+    facts = {
+        "run": str(options.run_folder),
+        "rows": len(data),
+        "filled": filled,
+        "variants": options.variants,
+        "files": [str(path) for path in files],
+        "read": report,
+        "sampling": done.plan.as_json(),
+    }
+    shown = form.preview(done.x[0, :3], min(3, form.preview_rows))
+    lines = [*report, shown, f"sampled by {done.plan}", f"{line}: {files_line(files, out)}"]
+    print_result(options.json, facts, lines)
+
+
+def complete(options: Complete, model: Model, form: Format, data: Dataset, file: Path | None) -> Completions:
+    """Return the rows with their unknown values filled in.
+
+    Args:
+        options: The options of the command.
+        model: The model.
+        form: The format of the rows.
+        data: The rows; missing values are unknown.
+        file: Their file, for messages.
+
+    Raises:
+        ValueError: Every value is known.
+    """
+    mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
+    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    known = known if mask is None else known & mask
+    if bool(known.all()):
+        raise ValueError(f"{file} has nothing to fill in: {form.completion_remedy}")
+    x = data.in_memory().long().expand(options.variants, *data.x.shape).clone()
+    incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
+    size = rows_at_once(model, options.batch_size)
+    work = [(variant, begin) for variant in range(options.variants) for begin in range(0, len(incomplete), size)]
+    # One plan for the file, whatever the batches: that of the row with the most unknown sites.
+    sites = int((~known).reshape(len(data), -1).sum(1).max())
+    sampler = make_sampler(options.sampler, options.sampler_option)
+    plan = model.sampling_plan(steps=options.steps, sampler=sampler, sites=sites)
+    console = Console(stderr=True, quiet=options.json or len(work) < 2 or not sys.stderr.isatty())
+    for variant, begin in track(work, "completing", console=console, transient=True):
+        rows = incomplete[begin : begin + size]
+        x[variant, rows] = model.complete(
+            data.select(rows),
+            known[rows],
+            steps=options.steps,
+            sampler=plan.sampler,
+            temperature=options.temperature,
+            seed=derive_seed(options.seed, "rows", variant * len(incomplete) + begin),
+            batch_size=len(rows),
+            states=True,
+        )
+    return Completions(x, known, plan)
+
+
+def _write(done: Completions, form: Format, out: Path) -> list[Path]:
+    """Write the files of all variants, and piano rolls of music, and return them."""
+    with _files.staged_dir(out) as unfinished:
+        files = []
+        for variant, rows in enumerate(done.x):
+            stem = "completed" if len(done.x) == 1 else f"completed-{variant + 1}"
+            files += form.write(rows, unfinished, stem=stem)
+        # Not a method of the format: data does not import evaluate, which draws.
+        if isinstance(form, MusicFormat):
+            files.append(_draw_completions(form, done.x, done.known, unfinished / "rolls.png"))
+    return [out / path.name for path in files]
+
+
+def _draw_completions(form: MusicFormat, x: Tensor, known: Tensor, path: Path) -> Path:
+    """Draw the first rows of all variants, x (variants, rows, steps), known values in grey, and return the file."""
+    variants, rows, _ = x.shape
+    chosen = [(variant, row) for row in range(rows) for variant in range(variants)][:_MAX_ROLLS]
+    titles = [
+        (f"row {row + 1}, " if rows > 1 else "") + (f"variant {variant + 1}" if variants > 1 else "completed")
+        for variant, row in chosen
+    ]
+    variant, row = zip(*chosen, strict=True)
+    melodies = form.pitches(x[list(variant), list(row)])
+    return save_png(draw_rolls(melodies.long(), titles, given=known[list(row)]), path)

@@ -1,0 +1,64 @@
+"""The work of ``tauleap evaluate``: bits/dim of a file, and those of independent sites."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from tauleap.cli.commands.evaluate import Evaluate
+from tauleap.cli.model import load_model
+from tauleap.cli.observed import observed_mask
+from tauleap.cli.output import print_result
+from tauleap.data import Dataset
+
+
+def run(options: Evaluate) -> None:
+    """Print the bits/dim of a file, and those of independent sites. Rows without a value to measure are not counted.
+
+    Args:
+        options: The options of the command, which it has checked.
+    """
+    model, form = load_model(options.run_folder, options.device)
+    path = options.data
+    data, report = form.read_with_report(path)
+    if options.rows is not None:
+        data = data.select(torch.arange(min(options.rows, len(data))))
+    mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
+    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    scored = known if mask is None else known & ~mask
+    has_values = scored.reshape(len(data), -1).any(1)
+    if not bool(has_values.any()):
+        raise ValueError(f"{path} has no values to measure: all are missing or observed")
+    if not bool(has_values.all()):
+        data = data.select(has_values.nonzero().flatten())
+    bits = model.bits_per_dim(data, mask, samples=options.samples, seed=options.seed, progress=not options.json)
+    independent = _entropy(data) if mask is None else None
+    facts = {
+        "run": str(options.run_folder),
+        "data": str(path),
+        "bits_per_dim": bits.value,
+        "stderr": bits.stderr if math.isfinite(bits.stderr) else None,
+        "rows": len(data),
+        "independent_bits_per_dim": independent,
+        "read": report,
+    }
+    lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
+    if independent is not None:
+        lines.append(f"{independent:.4f} bits/dim where every site is by itself, as often as in these rows")
+    print_result(options.json, facts, lines)
+
+
+def _entropy(data: Dataset) -> float:
+    """Return the mean entropy of the sites in bits, from the frequencies of the known values."""
+    flat = data.in_memory().reshape(len(data), -1)
+    missing = None if data.missing is None else data.missing.reshape(flat.shape)
+    total, cells = 0.0, 0
+    for site in range(flat.shape[1]):
+        values = flat[:, site] if missing is None else flat[~missing[:, site], site]
+        if len(values) == 0:
+            continue
+        p = torch.bincount(values.long()).double() / len(values)
+        total += len(values) * float(-torch.xlogy(p, p).sum() / torch.log(torch.tensor(2.0)))
+        cells += len(values)
+    return total / cells

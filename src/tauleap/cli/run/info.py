@@ -1,0 +1,92 @@
+"""The work of ``tauleap info``: what a model is, for people and for scripts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tauleap.cli.commands.info import Info
+from tauleap.cli.model import load_model, rows_at_once
+from tauleap.cli.output import print_result
+from tauleap.data import Format
+from tauleap.model import Model
+
+
+def run(options: Info) -> None:
+    """Print what a model is.
+
+    Args:
+        options: The options of the command.
+    """
+    model, form = load_model(options.run_folder, options.device)
+    facts = _facts(model, form, options.run_folder)
+    print_result(options.json, facts, _lines(facts))
+
+
+def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
+    about = model.about
+    sizes = form.sizes
+    network = getattr(model.denoiser, "network", model.denoiser)
+    return {
+        "run": str(folder),
+        "kind": form.kind,
+        "shape": list(form.shape),
+        "num_states": form.num_states,
+        "sizes": None if sizes is None else sizes.tolist(),
+        "process": type(model.process).__name__,
+        "schedule": type(model.process.schedule).__name__,
+        "denoiser": type(model.denoiser).__name__,
+        "network": _named(network),
+        "weights": sum(weight.numel() for weight in model.reverse.parameters()),
+        "bytes": sum(tensor.numel() * tensor.element_size() for tensor in model.reverse.state_dict().values()),
+        "device": str(model.device),
+        "batch_size": rows_at_once(model, None),
+        "step": about.get("step"),
+        "bits_per_dim": about.get("bits_per_dim"),
+        "independent_bits_per_dim": about.get("independent_bits_per_dim"),
+        "gain_over_independent": about.get("gain_over_independent"),
+        "better_than_independent": about.get("better_than_independent"),
+        "data": _as_lines(about.get("data", [])),
+        "choice": about.get("choice", []),
+    }
+
+
+def _named(network: object) -> str:
+    """Return its class, and those of its parts if it has several by time."""
+    parts = getattr(network, "networks", None)
+    inside = "" if parts is None else f" of {', '.join(type(part).__name__ for part in parts)}"
+    return f"{type(network).__name__}{inside}"
+
+
+def _as_lines(report: Any) -> list[str]:
+    """Return what a model records of its data: lines, or a sentence that a user has put there."""
+    return list(map(str, report)) if isinstance(report, list) else [str(report)]
+
+
+def _lines(facts: dict[str, Any]) -> list[str]:
+    states = facts["num_states"] if facts["sizes"] is None else f"{min(facts['sizes'])} to {max(facts['sizes'])}"
+    shape = " x ".join(map(str, facts["shape"]))
+    lines = [
+        f"data:     {facts['kind']}, {shape} sites of {states} states",
+        *(f"          {line}" for line in facts["data"]),
+        f"process:  {facts['process']}, {facts['schedule']}",
+        f"network:  {facts['network']} in {facts['denoiser']}, {facts['weights']:,} weights, {facts['bytes']:,} bytes",
+    ]
+    lines.append(f"device:   {facts['device']}, {facts['batch_size']:,} samples at a time")
+    if isinstance(facts["step"], int):
+        lines.append(f"trained:  {facts['step']:,} steps")
+    for name, key in (("bits/dim", "bits_per_dim"), ("baseline", "independent_bits_per_dim")):
+        found = facts[key]
+        if isinstance(found, dict) and isinstance(found.get("value"), float):
+            stderr = f" ± {found['stderr']:.4f}" if isinstance(found.get("stderr"), float) else ""
+            words = "on held-out rows" if name == "bits/dim" else "under independent sites"
+            lines.append(f"{name + ':':<9} {found['value']:.4f}{stderr} {words}")
+    gain, better = facts["gain_over_independent"], facts["better_than_independent"]
+    if isinstance(gain, dict) and isinstance(gain.get("value"), float) and isinstance(gain.get("stderr"), float):
+        what = ""
+        if isinstance(better, bool):
+            what = ": it has learned dependence between the sites"
+        if better is False:
+            what = ": it has not learned dependence between the sites yet, or there is none"
+        lines.append(f"gain:     {gain['value']:.4f} ± {gain['stderr']:.4f} over independent sites{what}")
+    return lines

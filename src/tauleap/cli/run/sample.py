@@ -1,0 +1,239 @@
+"""The work of ``tauleap sample``: rows in resumable blocks, then files of the data's own format."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tauleap import _files
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import derive_seed
+from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
+from tauleap.cli.commands.sample import Sample
+from tauleap.cli.labels import dealt, read_labels
+from tauleap.cli.model import fingerprint, load_model, rows_at_once
+from tauleap.cli.options import Shard
+from tauleap.cli.output import files_line, print_result
+from tauleap.cli.samplers import SamplerName, make_sampler, names_of
+from tauleap.data import Format
+from tauleap.data.format import RowFiles
+from tauleap.model import Model
+from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
+
+MOST_CELLS = 2**24
+"""Sites in one file of samples."""
+_SHEET_ROWS = 64
+"""The first rows, of which a format may draw one picture."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Everything that decides the samples and their files; it is recorded in the folder."""
+
+    model: str
+    n: int
+    steps: int
+    sampler: SamplerName
+    temperature: float
+    seed: int
+    batch_size: int
+    # Fields that were added later have the value that they had before, so that older folders can be resumed.
+    correctors: int = 0
+    corrector_scale: float = 1.0
+    corrector_start: float = 1.0
+    format: Literal["npy"] | None = None  # the data's own
+    labels: str | None = None
+    guidance: float = 1.0
+    sampler_option: str | None = None
+    grid: str = "uniform"
+    end: float = 1e-3
+    final: str = "sample"
+
+
+def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) -> None:
+    """Sample, write the files, and print where they are.
+
+    Args:
+        options: The options of the command, which it has checked.
+        out: The folder for the samples.
+        shard: Which blocks this process samples.
+        scale: The length of a corrector step, in steps of the sampler.
+        start: The time below which correctors run.
+    """
+    model, form = load_model(options.run_folder, options.device)
+    if options.format is not None and form.kind != "images":
+        raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
+    labels = None if options.label is None else read_labels(options.label, model)
+    size = options.batch_size
+    if size is None and options.memory is None:
+        size = recorded_size(out)
+    size = rows_at_once(model, size, memory=options.memory, evaluations=1 if options.guidance == 1 else 2)
+    plan, name, option = plan_of(
+        model, options.steps, options.sampler, options.sampler_option, options.correctors, scale, start
+    )
+    request = Request(
+        model=fingerprint(model),
+        n=options.n,
+        steps=options.steps,
+        sampler=name,
+        temperature=options.temperature,
+        seed=options.seed,
+        batch_size=min(size, options.n),
+        correctors=options.correctors,
+        corrector_scale=scale,
+        corrector_start=start,
+        format="npy" if options.format == "npy" else None,
+        labels=labels,
+        guidance=options.guidance,
+        sampler_option=option,
+        grid=plan.grid_name,
+        end=plan.grid[-1],
+        final=plan.final,
+    )
+    with explaining_full_disk(out):
+        done = draw_to(out, model, form, request, shard=shard, progress=not options.json)
+    facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
+    facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
+    if not done.files:
+        parts = math.ceil(request.n / request.batch_size)
+        lines = [f"shard {shard} is done; {done.missing} of {parts} parts are still to be made by the others"]
+        if shard.count > parts:
+            lines.append(f"{options.n} samples are {parts} parts of {request.batch_size}: a smaller --batch-size")
+            lines[-1] += f" makes work for all {shard.count} shards"
+        return print_result(options.json, facts, lines)
+    shown = ["there already:"]
+    if done.first is not None:
+        shown = [form.preview(done.first, min(3, form.preview_rows)), f"sampled by {plan}"]
+    return print_result(options.json, facts, [*shown, f"{options.n} samples: {files_line(done.files, out)}"])
+
+
+def plan_of(
+    model: Model,
+    steps: int,
+    name: SamplerName | None,
+    option: str | None,
+    correctors: int,
+    scale: float = 1.0,
+    start: float = 1.0,
+) -> tuple[SamplingPlan, SamplerName, str | None]:
+    """Return the plan of a request, and the name and the option of its sampler, as the request records them.
+
+    Args:
+        model: The model.
+        steps: The largest number of steps.
+        name: The sampler; None for the model's own selection.
+        option: The sampler's option.
+        correctors: Corrector steps after each step. They need steps, so first hitting is not selected with them.
+        scale: The length of a corrector step, in steps of the sampler.
+        start: The time below which correctors run.
+    """
+    sampler = make_sampler(name, option)
+    if correctors == 0:
+        plan = model.sampling_plan(steps=steps, sampler=sampler)
+        return (plan, *(names_of(plan.sampler) if name is None else (name, option)))
+    plain = Ancestral() if sampler is None else sampler
+    plan = model.sampling_plan(steps=steps, sampler=_with_correctors(plain, correctors, scale, start))
+    return (plan, *(names_of(plain) if name is None else (name, option)))
+
+
+def draw_to(
+    out: Path, model: Model, form: Format, request: Request, *, shard: Shard | None = None, progress: bool = True
+) -> ResumeResult:
+    """Sample the blocks of a shard that are missing; if then all are there, write the files of the samples.
+
+    Args:
+        out: The folder.
+        model: The model.
+        form: The format of the files.
+        request: What decides the samples.
+        shard: Which blocks this process samples. Default: all.
+        progress: Whether to show a progress bar. Default: true.
+    """
+    later = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
+    blocks = Blocks(out, asdict(request), later, request.n, request.batch_size, form.shape, form.num_states)
+    sampler = cast(Sampler, make_sampler(request.sampler, request.sampler_option))
+    sampler = _with_correctors(sampler, request.correctors, request.corrector_scale, request.corrector_start)
+    sampler.check(model.process)
+
+    def make(first: int, rows: int) -> Tensor:
+        x = _make(blocks, first, rows, model, sampler, request)
+        # Each row has its own files: those of a process that is killed before this line are written at the end.
+        if isinstance(form, RowFiles) and request.format is None:
+            form.write_rows(x, out, first=first)
+        return x
+
+    def write_files() -> list[Path]:
+        return _write_files(blocks, form, request.format)
+
+    return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
+
+
+def _with_correctors(sampler: Sampler, correctors: int, scale: float, start: float) -> Sampler:
+    return sampler if correctors == 0 else WithCorrector(sampler, correctors, scale=scale, start=start)
+
+
+def _make(blocks: Blocks, first: int, rows: int, model: Model, sampler: Sampler, request: Request) -> Tensor:
+    x = model.sample(
+        rows,
+        steps=request.steps,
+        sampler=sampler,
+        temperature=request.temperature,
+        seed=derive_seed(request.seed, "rows", first),
+        batch_size=rows,
+        condition=None if request.labels is None else dealt(request.labels, first, rows),
+        guidance=request.guidance,
+        states=True,
+    )
+    blocks.save(first, x)
+    return x
+
+
+def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | None) -> list[Path]:
+    """Write the files of all blocks, in the data's own format or as one array, and return them."""
+    if file_format == "npy":
+        return [_write_array(blocks.folder / "samples.npy", blocks)]
+    files = []
+    if isinstance(form, RowFiles):
+        sheet: list[Tensor] = []
+        for first in blocks.starts:
+            x = blocks.load(first)
+            files += form.write_rows(x, blocks.folder, first=first, anew=False)
+            if first < _SHEET_ROWS:
+                sheet.append(x[: _SHEET_ROWS - first])
+        return form.write_sheet(torch.cat(sheet), blocks.folder) + files
+    for first, x in _in_files(blocks):
+        whole = first == 0 and len(x) == blocks.n
+        stem = "samples" if whole else f"samples-from-{first:08d}"
+        files += form.write(x, blocks.folder, stem=stem, first=first)
+    return files
+
+
+def _write_array(path: Path, blocks: Blocks) -> Path:
+    """Write one array (n, *shape) of shades, block by block, and return the file."""
+    header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
+    with _files.atomic_write(path) as file:
+        np.lib.format.write_array_header_1_0(file, header | {"shape": (blocks.n, *blocks.shape)})
+        for first in blocks.starts:
+            file.write(blocks.load(first).to(torch.uint8).numpy().tobytes())
+    return path
+
+
+def _in_files(blocks: Blocks) -> Iterator[tuple[int, Tensor]]:
+    """Yield the rows of each file, which has several blocks, and the number of the first of them."""
+    most = max(1, MOST_CELLS // math.prod(blocks.shape))
+    held: list[Tensor] = []
+    begin = 0
+    for first in blocks.starts:
+        block = blocks.load(first)
+        if held and sum(map(len, held)) + len(block) > most:
+            yield begin, torch.cat(held)
+            held, begin = [], first
+        held.append(block)
+    yield begin, torch.cat(held)

@@ -1,0 +1,322 @@
+"""The work of ``tauleap train``: by a recipe, or on data of the user's own with samples in the data's format."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from torch import Tensor
+
+from tauleap import _files, recipes
+from tauleap._defaults import SAMPLING_STEPS
+from tauleap._files import owned, safe_read
+from tauleap._files.full_disk import explaining_full_disk
+from tauleap._seeds import derive_seed
+from tauleap.cli.commands.train import DATA_OPTIONS, FILE_OPTIONS, RECIPES_WITH_DATA, TRAINING_OPTIONS, Train
+from tauleap.cli.output import files_line, print_result
+from tauleap.cli.resume_command import resume_command
+from tauleap.data import Format, LoadedData, open_data
+from tauleap.fitting import fit, longer
+from tauleap.model import Model
+from tauleap.pretrained.checkpoints import checkpoint_folders
+from tauleap.sampling import SamplingPlan
+from tauleap.training import NonFiniteError, Recipe, Run, Settings, is_first_rank, train
+from tauleap.training.folder import SAMPLES, check_run_folder
+
+MINUTES = 3.0
+_SAMPLES = ((64, SAMPLING_STEPS), (16, SAMPLING_STEPS), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
+"""Numbers of samples and steps; the first that there is time for are drawn."""
+_LIST = ".tauleap-samples.json"
+"""Names the files that were written into a folder of samples, and marks the folder as ours."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The model, the files of samples, the first rows as text, how training ended, and how samples were drawn."""
+
+    model: Model
+    files: list[Path]
+    preview: str
+    stopped: str
+    plan: SamplingPlan | None = None
+
+
+def run_data(options: Train, path: Path, out: Path, began: float) -> None:
+    """Train on data of the user's own, write samples, and print what to type next.
+
+    Args:
+        options: The options of the command, which it has checked.
+        path: The data.
+        out: The folder of the run.
+        began: When the command began, as ``time.monotonic()`` counts.
+    """
+    check_run_folder(out)  # before the data is read, which may take minutes
+    _checked_run(options, out)
+    loaded = open_data(path, **{name: getattr(options, name) for name in FILE_OPTIONS})
+    try:
+        with explaining_full_disk(out):
+            done = train_on(
+                loaded,
+                out,
+                minutes=options.minutes,
+                steps=options.steps,
+                seed=0 if options.seed is None else options.seed,
+                progress=not options.json,
+                began=began,
+                options={
+                    name: getattr(options, name)
+                    for name in (*DATA_OPTIONS, *TRAINING_OPTIONS)
+                    if name not in FILE_OPTIONS
+                },
+            )
+    except NonFiniteError as error:
+        print(f"tauleap: error: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
+    if done is None:  # another rank, and the first one prints
+        return
+    if done.stopped.startswith("SIG"):
+        print_result(options.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {resume_command()}"])
+        raise SystemExit(128 + signal.Signals[done.stopped])
+    files = files_line(done.files, out / "samples")
+    lines, facts = [done.preview, f"samples: {files}, sampled by {done.plan}"], facts_of(done, out)
+    if done.model.about.get("better_than_independent") is False:
+        facts["train_longer"] = _longer_command(options, longer(done.model.about), out)
+        lines.append(f"next: {facts['train_longer']}  # trains longer")
+    lines += [f"next: {line}" for line in next_commands(out, loaded, path)]
+    print_result(options.json, facts, lines)
+
+
+def run_recipe(options: Train) -> None:
+    """Train by a recipe and print where the checkpoint is.
+
+    Args:
+        options: The options of the command, which it has checked.
+    """
+    out = options.out or Path("runs") / options.what
+    check_run_folder(out)  # before the data is downloaded and read
+    run = _checked_run(options, out)  # before the data, which may be downloaded
+    recipe = _make_recipe(options)
+    names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
+    given = {name: value for name in names if (value := getattr(options, name)) is not None}
+    given |= _decay(recipe.settings, options.steps, out)
+    recipe = dataclasses.replace(recipe, settings=dataclasses.replace(recipe.settings, **given))
+    try:
+        result = train(recipe, run, console=Console(quiet=True)) if options.json else train(recipe, run)
+    except NonFiniteError as error:
+        print(f"tauleap: error: {error}", file=sys.stderr)
+        raise SystemExit(1) from error
+    if not result.first:
+        return
+    facts = {"run": str(run.folder), "step": result.step, "stopped": result.stopped}
+    lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
+    if result.stopped != "finished":
+        lines.append(f"to go on: {resume_command()}")
+    print_result(options.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
+    if result.stopped.startswith("SIG"):
+        raise SystemExit(128 + signal.Signals[result.stopped])
+
+
+def train_on(
+    loaded: LoadedData,
+    out: Path,
+    *,
+    minutes: float | None,
+    steps: int | None,
+    seed: int,
+    progress: bool,
+    began: float,
+    options: Mapping[str, Any],
+) -> Trained | None:
+    """Fit a model in the folder ``out`` and write samples there.
+
+    Args:
+        loaded: the data.
+        out: the folder of the run.
+        minutes: the budget for everything since ``began``; None for no limit, or for the default without ``steps``.
+        steps: of training.
+        seed: of everything that is drawn.
+        progress: print the choice, the progress and the result.
+        began: when the budget began, as ``time.monotonic()`` counts.
+        options: further arguments of :func:`tauleap.fit`.
+
+    Returns:
+        The model and the samples; None on every rank but the first.
+    """
+    if minutes is None and steps is None:
+        minutes = MINUTES
+    model = fit(
+        loaded,
+        # What is kept for the samples depends on nothing else: the choice of a network depends on the minutes, and the
+        # same command must make the same choice to go on.
+        minutes=None if minutes is None else minutes - min(0.1 * minutes, 1.0),
+        started=began,
+        steps=steps,
+        seed=seed,
+        out=out,
+        progress=progress,
+        **options,
+    )
+    if not is_first_rank():
+        return None
+    stopped = str(model.about.get("stopped", "finished"))
+    if stopped.startswith("SIG"):
+        return Trained(model, [], "", stopped)
+    x, steps_drawn = _samples(model, seed, None if minutes is None else began + 60 * minutes)
+    return Trained(
+        model,
+        write_samples(out, loaded.form, x),
+        loaded.form.preview(x, loaded.form.preview_rows),
+        stopped,
+        model.sampling_plan(steps=steps_drawn),
+    )
+
+
+def next_commands(out: Path, loaded: LoadedData, path: Path) -> list[str]:
+    """Return commands that a user may want next.
+
+    Args:
+        out: The folder of the run.
+        loaded: The data.
+        path: Its file or folder.
+    """
+    name = shlex.quote(str(out))
+    words, comment = loaded.form.completion_example(loaded.dataset, shlex.quote(str(path)))
+    return [f"tauleap sample {name} -n 1000", f"tauleap complete {name} {words}  # {comment}"]
+
+
+def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
+    """Return the result for scripts.
+
+    Args:
+        trained: The result.
+        out: The folder of the run.
+    """
+    sampling = {} if trained.plan is None else {"sampling": trained.plan.as_json()}
+    return {"run": str(out), "samples": [str(path) for path in trained.files]} | sampling | trained.model.about
+
+
+def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, int]:
+    """Return 64 samples by at most 100 steps, or what there is time for, and one at least; and the steps."""
+
+    def draw(rows: int, steps: int, first: int) -> tuple[Tensor, float]:
+        start = time.monotonic()
+        x = model.sample(rows, steps=steps, seed=derive_seed(seed, "rows", first), states=True)
+        return x, time.monotonic() - start
+
+    if deadline is None:
+        return draw(*_SAMPLES[0], 0)[0], _SAMPLES[0][1]
+    draw(1, 2, 0)  # the first time there is more to do
+    one, few = (draw(rows, 2, 0)[1] / 2 for rows in (1, 5))
+    more = max(few - one, 0.0) / 4  # what another row adds to a step
+    left = deadline - time.monotonic()
+    fitting = ((rows, steps) for rows, steps in _SAMPLES if steps * (one + more * (rows - 1)) < left)
+    rows, steps = next(fitting, _SAMPLES[-1])
+    return draw(rows, steps, 0)[0], steps
+
+
+def write_samples(run: Path, form: Format, x: Tensor) -> list[Path]:
+    """Write samples in the data's own form into ``samples`` in the folder of a run.
+
+    Samples that an earlier command of the run wrote there are replaced. If the folder holds anything else, it stays as
+    it is and the new samples are written into ``samples-2``, or the next number.
+
+    Args:
+        run: the folder of the run.
+        form: how samples are written.
+        x: states, (n, *shape).
+
+    Returns:
+        The files.
+    """
+    folder = next(path for path in _candidates(run) if _removed(path))
+    with _files.atomic_dir(folder) as unfinished:
+        written = [path.name for path in form.write(x, unfinished)]
+        (unfinished / _LIST).write_text(json.dumps({"files": written}) + "\n", encoding="utf-8")
+    return [folder / name for name in written]
+
+
+def _candidates(run: Path) -> Iterator[Path]:
+    return itertools.chain([run / SAMPLES], (run / f"{SAMPLES}-{number}" for number in itertools.count(2)))
+
+
+def _removed(folder: Path) -> bool:
+    """Whether the name is free now: there was no such folder, or one whose files we have written, which is removed."""
+    if not folder.is_dir() or folder.is_symlink():
+        return not (folder.exists() or folder.is_symlink())
+    try:
+        listed = safe_read.read_json(folder / _LIST, inside=folder)["files"]
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
+    return isinstance(listed, list) and owned.remove_folder(folder, [_LIST, *listed])
+
+
+def _longer_command(options: Train, minutes: int, out: Path) -> str:
+    """Return the command for more minutes in a new folder: another budget may choose another network."""
+    words = ["tauleap", "train", options.what, "--minutes", str(minutes), "--out", f"{out}-{minutes}-minutes"]
+    for field in dataclasses.fields(options):
+        value = getattr(options, field.name)
+        if field.name in ("what", "out", "steps", "minutes", "json") or value == field.default:
+            continue
+        values = value if isinstance(value, tuple) else () if field.type == "bool" else (value,)
+        words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
+    return shlex.join(words)
+
+
+def _checked_run(options: Train, out: Path) -> Run:
+    """Return the folder and the devices, after a check that this machine has them."""
+    run = Run(
+        out=out,
+        minutes=options.minutes,
+        devices=options.devices,
+        nodes=options.nodes,
+        strategy=options.strategy,
+        device=options.device,
+        accumulate=options.accumulate,
+        compile=options.compile,
+        keep=3 if options.keep is None else options.keep,
+    )
+    run.check(options.precision or "32-true")
+    return run
+
+
+def _make_recipe(options: Train) -> Recipe:
+    make = getattr(recipes, options.what.replace("-", "_"))
+    if options.download and options.what != "cifar10":
+        raise ValueError("--download is for the recipe cifar10")
+    if options.what not in RECIPES_WITH_DATA:
+        if options.data is not None:
+            raise ValueError(f"--data is for the recipes {' and '.join(RECIPES_WITH_DATA)}; {options.what} has its own")
+        return make()
+    if options.data is None and not options.download:
+        download = " or --download" if options.what == "cifar10" else ""
+        raise ValueError(f"the recipe {options.what} needs its images: write --data PATH{download}")
+    return make(options.data, download=True) if options.download else make(options.data)
+
+
+def _decay(settings: Settings, steps: int | None, folder: Path) -> dict[str, int]:
+    """Return the horizon of the learning-rate decay, as a setting: ``--steps`` where the recipe decays to its end.
+
+    A resumed run keeps its horizon, also where it becomes longer. A run that ends within the warm-up keeps that of the
+    recipe, for the run that resumes it.
+    """
+    if settings.decay != settings.steps:
+        return {}
+    for _, checkpoint in reversed(checkpoint_folders(folder)):
+        try:
+            recorded = safe_read.read_json(checkpoint / "recipe.json", inside=checkpoint)
+            decay = recorded["recipe"]["settings"]["decay"]
+        except (OSError, ValueError, TypeError, KeyError):
+            continue  # damaged: training looks at it more closely
+        if isinstance(decay, int):
+            return {"decay": decay}
+    return {"decay": steps} if steps is not None and steps > settings.warmup else {}

@@ -1,0 +1,1 @@
+"""Arrays of whole numbers, .npy and .npz; a large .npy stays in its file."""

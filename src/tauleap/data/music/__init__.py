@@ -1,0 +1,1 @@
+"""Monophonic melodies: MIDI files, piano rolls, the tunes of music21, and sound."""

@@ -1,0 +1,1 @@
+"""Tables of categories: .csv, .tsv, .parquet and pandas frames."""
