@@ -90,7 +90,7 @@ def as_time(t: float | Tensor) -> Tensor:
     """A time that has been checked, as float64; on the CPU where its device has none."""
     if not isinstance(t, Tensor):
         return torch.tensor(float(t), dtype=torch.float64)
-    return _device.exact(t.detach())
+    return t.detach() if t.dtype == torch.float64 else _device.exact(t.detach())
 
 
 def law(name: str, value: object, *, least_states: int = 2) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rows a piece at a time, so that what is made on the way stays in the cache, and out of the memory."""
+"""Rows a block at a time, so that intermediate results stay in the cache and memory stays bounded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,18 @@ from tauleap import _device
 _ENTRIES = 2**18
 
 
-def chunks(rows: int, states: int, device: torch.device, entries: int | None = None) -> Iterator[slice]:
-    """Slices of rows with about ``entries`` entries each; one for all where a cache is not what counts."""
-    number = max(1, round(rows * states / (entries or _ENTRIES))) if _device.is_host(device) else 1
+def chunks(rows: int, entries_per_row: int, device: torch.device, entries: int = _ENTRIES) -> Iterator[slice]:
+    """Return slices of rows of nearly equal size; one for all rows on devices where a cache does not matter.
+
+    Args:
+        rows: the number of rows.
+        entries_per_row: the size of a row.
+        device: where the rows are.
+        entries: about how many entries a slice has.
+
+    >>> list(chunks(6, 2**17, torch.device("cpu")))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    number = max(1, round(rows * entries_per_row / entries)) if _device.is_host(device) else 1
     at_once = max(1, -(-rows // number))
-    return (slice(start, start + at_once) for start in range(0, rows, at_once))
+    return (slice(start, min(start + at_once, rows)) for start in range(0, rows, at_once))

@@ -132,6 +132,15 @@ def exact_device(device: torch.device) -> torch.device:
     return device if is_host(device) or has_float64(device) else CPU
 
 
+def lacks_float64(device: torch.device) -> bool:
+    """Return whether arithmetic for tensors on ``device`` belongs on the CPU.
+
+    Args:
+        device: a device of this machine.
+    """
+    return not (is_host(device) or has_float64(device))
+
+
 def exact(values: Tensor) -> Tensor:
     """Return the values in float64: where they are, or on the CPU if their device has no float64.
 

@@ -16,6 +16,7 @@ from tauleap.noise import (
     Uniform,
 )
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.at import structure_of
 from tauleap.reverse.bound import DenseBound, ExitBound
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle, one_way
@@ -34,7 +35,7 @@ LOW, HIGH = 0.01, 1.0
 
 def exit_bound(process: ForwardProcess, low: float, high: float) -> ExitBound:
     """Return the bound between two amounts of noise."""
-    return ReverseProcess(process, GivenLogits(torch.zeros(1, 1, process.num_states))).structure.exit_bound(low, high)
+    return structure_of(process).exit_bound(low, high)
 
 
 def bounds(process: ForwardProcess, x: torch.Tensor, t: torch.Tensor) -> torch.Tensor:

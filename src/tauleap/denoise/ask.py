@@ -46,4 +46,5 @@ def _one_a_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
     dtype = torch.promote_types(dtype, torch.float32)
     if not isinstance(t, Tensor):
         return torch.full((), t, dtype=dtype, device=x_t.device).expand(x_t.shape[0])
-    return _device.moved_to(t, x_t.device, dtype).expand(x_t.shape[0])
+    t = t.to(dtype) if t.device == x_t.device else _device.moved_to(t, x_t.device, dtype)
+    return t.expand(x_t.shape[0])

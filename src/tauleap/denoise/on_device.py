@@ -43,15 +43,6 @@ class DenoiserOnDevice(Denoiser):
         return moved(posterior, _device.CPU) if isinstance(posterior, Posterior) else posterior
 
 
-def lacks_float64(device: torch.device) -> bool:
-    """Return whether arithmetic for tensors on ``device`` belongs on the CPU.
-
-    Args:
-        device: a device of this machine.
-    """
-    return _device.exact_device(device) != device
-
-
 def moved(value: Any, device: torch.device) -> Any:
     """Return tensors, posteriors and patterns on ``device``, float64 in the widest dtype there; the rest as it is.
 

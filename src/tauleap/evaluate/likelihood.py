@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import States
-from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.on_device import moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
@@ -113,7 +113,7 @@ def bits_per_dim(
         raise TypeError(f"data must be an int64 tensor (n, *shape), got {given}")
     if data.ndim < 1 or data.numel() == 0:
         raise ValueError(f"data must be an int64 tensor (n, *shape) with n >= 1, got shape {tuple(data.shape)}")
-    if lacks_float64(data.device):
+    if _device.lacks_float64(data.device):
         reverse, data = reverse.on_cpu(), moved(data, _device.CPU)
         observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
     missing = check_missing(missing, data, name="data")

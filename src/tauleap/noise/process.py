@@ -217,7 +217,8 @@ class ForwardProcess(nn.Module, ABC):
 
     def _beside_tables(self, c: Tensor) -> Tensor:
         """Return amounts of noise on the device of the tables; one alone may stay on the CPU, where it can be read."""
-        return _device.moved_to(c, self.tables_device) if c.ndim else c
+        device = self.tables_device
+        return c if c.ndim == 0 or c.device == device else _device.moved_to(c, device)
 
     @property
     def tables_device(self) -> torch.device:
@@ -343,9 +344,10 @@ class _Derived:
             if not (torch.equal(known, c) if here else all(map(_same, map(_identity, times), before))):
                 kernel = None
         if kernel is None:
+            identities = [_identity(t) for t in times]
             with torch.inference_mode(False):
                 kernel = make()
-            self._last = c.clone(), [_identity(t) for t in times], weakref.ref(kernel)
+            self._last = c.clone(), identities, weakref.ref(kernel)
         return kernel
 
     def clear(self) -> None:

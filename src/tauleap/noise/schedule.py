@@ -13,7 +13,8 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
+from tauleap._shapes import Time
 
 _FINAL_ALPHA = 1e-3
 
@@ -145,3 +146,14 @@ class Cosine(Schedule):
 
     def __repr__(self) -> str:
         return "Cosine()"
+
+
+def times_on(device: torch.device, t: Time) -> Tensor:
+    """Return checked times as a float64 tensor: one per sample on ``device``, or one for all where it is.
+
+    Args:
+        device: that of the states.
+        t: one time, or one per sample.
+    """
+    time = t if isinstance(t, Tensor) and t.dtype == torch.float64 else _check.as_time(t)
+    return time if time.ndim == 0 or time.device == device else _device.moved_to(time, device)

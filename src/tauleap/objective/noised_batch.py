@@ -118,7 +118,8 @@ class LossBatch(ABC):
         if which not in self._at:
             posterior, x = self.posterior(which), getattr(self, which)
             kernel = None if which == "x_eps" else self.kernel
-            self._at[which] = self.reverse.at(x, self.time(which), posterior=posterior, kernel=kernel)
+            time = self.time(which)  # x was checked when it was x0
+            self._at[which] = ReverseAt(self.reverse, x, time, posterior=posterior, kernel=kernel, checked=True)
         return self._at[which]
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
@@ -176,8 +177,7 @@ class NoisedBatch(LossBatch):
         if self.samples_per_time > 1 and reverse.process.prior().ndim > 1:
             raise ValueError("samples cannot share a time: the sites of this process have different priors")
         if t is None:
-            number, device = len(x0) // self.samples_per_time, _device.exact_device(x0.device)
-            drawn = times.draw(number, device=device, generator=generator)
+            drawn = times.draw(len(x0) // self.samples_per_time, device=x0.device, generator=generator)
             self.t, self.weight = (each.repeat_interleave(self.samples_per_time) for each in drawn)
         else:
             given = _check.time(t, len(x0))

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._shapes import States, Time
-from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.on_device import moved
 from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass
 from tauleap.objective.times import GridTimes, Times, UniformTimes
 from tauleap.observed import Observed
@@ -109,7 +109,7 @@ class Objective(ABC):
         if x0.ndim < 1 or x0.numel() == 0:
             raise ValueError(f"x0 must hold at least one sample with at least one site, got shape {tuple(x0.shape)}")
         device = x0.device
-        if lacks_float64(device):
+        if _device.lacks_float64(device):
             reverse, x0, t = reverse.on_cpu(), moved(x0, _device.CPU), moved(t, _device.CPU)
             observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
         batch = NoisedBatch(

@@ -14,17 +14,20 @@ from tauleap._shapes import PerSample, PerSite, PerState, States, Time
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import check_defined
-from tauleap.noise import Kernel
+from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse.base import (
     CorrectorJumps,
     OutgoingJumps,
     PosteriorExpectation,
     Reversal,
+    Structure,
     UnobservedJumps,
     checked_exit_rate,
     positions,
 )
+from tauleap.reverse.dense.rates import DenseStructure
+from tauleap.reverse.rank_one.rates import RankOneStructure
 
 if TYPE_CHECKING:
     from tauleap.reverse.process import ReverseProcess
@@ -48,6 +51,11 @@ def _at_home(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Conca
     return call
 
 
+def structure_of(process: ForwardProcess) -> Structure:
+    """Return the formula for a process: the one place where code is selected by the kind of process."""
+    return RankOneStructure(process) if isinstance(process, RankOneProcess) else DenseStructure(process)
+
+
 class ReverseAt:
     """A reverse process at given states and a time. Created by :meth:`ReverseProcess.at`.
 
@@ -69,6 +77,7 @@ class ReverseAt:
     ) -> None:
         self.reverse, self.process, self.home = reverse, reverse.process, home
         self.t, self.observed, self.condition, self.kernel = t, observed, condition, kernel
+        self._is_checked = checked
         self.x = x if checked else self._checked(x)
         self._given = None if posterior is None else self._over_data_states(posterior, "posterior")
 
@@ -98,7 +107,7 @@ class ReverseAt:
     @cached_property
     def reversal(self) -> Reversal:
         """The formula at x and t, for callers that bring posteriors of their own."""
-        return self.reverse.structure.at(self.x, self.t, self.kernel)
+        return structure_of(self.process).at(self.x, self.t, self.kernel)
 
     @property
     @_at_home
@@ -156,7 +165,8 @@ class ReverseAt:
             x0: the data.
             dtype: of the result. Default: float64, or float32 on a device without it.
         """
-        return self.expected_rates.given(self._check_x0(x0), dtype or _device.widest_dtype(self.x.device))
+        x0 = self._check_x0(x0)
+        return self.expected_rates.given(x0, dtype or _device.widest_dtype(self.x.device))
 
     @_at_home
     def divergence(self, x0: States) -> PerSite:
@@ -167,7 +177,8 @@ class ReverseAt:
         Args:
             x0: the data.
         """
-        return self._zero_if_observed(self.expected_rates.divergence(self._check_x0(x0), self.posterior))
+        x0 = self._check_x0(x0)
+        return self._zero_if_observed(self.expected_rates.divergence(x0, self.posterior))
 
     @_at_home
     def log_prob(self, x0: States) -> PerSite:
@@ -199,7 +210,8 @@ class ReverseAt:
             x0: the data.
             s: the earlier time, or one per sample.
         """
-        return self._zero_if_observed(self._step(s).divergence(self._check_x0(x0), self.posterior))
+        x0 = self._check_x0(x0)
+        return self._zero_if_observed(self._step(s).divergence(x0, self.posterior))
 
     @_at_home
     def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:
@@ -238,7 +250,7 @@ class ReverseAt:
         The posterior given the other sites is assumed to stay as it is. For rank-one processes only.
         """
         free = torch.ones_like(self.x, dtype=torch.bool) if self.observed is None else ~self.observed.mask
-        return self.reverse.structure.first_jump(self.x, float(self.t), s, self.posterior, free, generator)
+        return structure_of(self.process).first_jump(self.x, float(self.t), s, self.posterior, free, generator)
 
     def with_own_evidence(self, y: States, s: Time) -> Posterior:
         """Return the posterior if each site's own state were y at s, and all other sites were as they are.
@@ -271,7 +283,7 @@ class ReverseAt:
         return self.observed.fill(x)
 
     def _check_x0(self, x0: States) -> States:
-        x0 = self.process._check_states(x0, "x0")
+        x0 = x0 if self._is_checked else self.process._check_states(x0, "x0")
         if x0.shape != self.x.shape:
             raise ValueError(f"x0 must have the shape of x, {tuple(self.x.shape)}, got {tuple(x0.shape)}")
         return x0

@@ -17,7 +17,6 @@ is the only tensor of the size of the logits that is kept. Logarithms of sums th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import torch
@@ -200,24 +199,10 @@ class _WithGradient(torch.autograd.Function):
         return gradient * grad_outputs[0][..., None], None, None, None
 
 
-def times_for(x: States, t: Time) -> Tensor:
-    """Return the times as a tensor: one per sample on the device of x; one for all where it is."""
-    time = _check.as_time(t)
-    return _device.moved_to(time, x.device) if time.ndim else time
-
-
 def replaced_logits(posterior: Posterior, logits: PerState) -> Posterior:
     """Return the posterior of the new logits; sites where all of them are -inf keep their old ones."""
     impossible = (logits == -torch.inf).all(-1, keepdim=True)
     return Posterior(torch.where(impossible, posterior.logits, logits))
-
-
-def blocks(rows: Tensor, entries: int) -> Iterator[slice]:
-    """Return slices of ``rows`` (n, ...) with about ``entries`` entries each; one slice for all unless on a CPU."""
-    count = -(-rows.numel() // entries) if _device.is_host(rows.device) else 1
-    length = rows.shape[0]
-    size = -(-length // max(1, min(length, count)))
-    return (slice(start, min(start + size, length)) for start in range(0, length, max(1, size)))
 
 
 class OutgoingJumps(ABC):

@@ -12,14 +12,11 @@ from typing_extensions import Unpack
 from tauleap import _device
 from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
-from tauleap.denoise.on_device import DenoiserOnDevice, lacks_float64, moved
-from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
+from tauleap.denoise.on_device import DenoiserOnDevice, moved
+from tauleap.noise import ForwardProcess, Kernel
 from tauleap.observed import Observed
-from tauleap.reverse.at import ReverseAt
-from tauleap.reverse.base import Structure
+from tauleap.reverse.at import ReverseAt, structure_of
 from tauleap.reverse.bound import ExitBound
-from tauleap.reverse.dense.rates import DenseStructure
-from tauleap.reverse.rank_one.rates import RankOneStructure
 
 
 class Given(TypedDict, total=False):
@@ -90,7 +87,7 @@ class ReverseProcess(nn.Module):
         >>> at.exit_rate, at.step_probs(0.0)
         (tensor([[1.4426]]), tensor([[[0.6879, 0.3121]]]))
         """
-        if not isinstance(x, Tensor) or not lacks_float64(x.device):
+        if not isinstance(x, Tensor) or not _device.lacks_float64(x.device):
             return ReverseAt(self, x, t, observed, condition, posterior, kernel, checked=kernel is not None)
         here = (moved(value, _device.CPU) for value in (x, t, observed, condition, posterior))
         return ReverseAt(self.on_cpu(), *here, home=x.device)
@@ -155,7 +152,7 @@ class ReverseProcess(nn.Module):
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
         """Return ``posterior``, given for x at t, if each site's own state were y at s; see :class:`ReverseAt`."""
-        return self.structure.with_own_evidence(posterior, x, t, y, s)
+        return structure_of(self.process).with_own_evidence(posterior, x, t, y, s)
 
     def exit_bound(self, low: float, high: float) -> ExitBound:
         """Return an upper bound of the exit rates between two times, for any denoiser.
@@ -165,7 +162,7 @@ class ReverseProcess(nn.Module):
             high: the later time.
         """
         total = self.process.schedule.total
-        return self.structure.exit_bound(float(total(low)), float(total(high)))
+        return structure_of(self.process).exit_bound(float(total(low)), float(total(high)))
 
     @property
     def device(self) -> torch.device:
@@ -185,11 +182,4 @@ class ReverseProcess(nn.Module):
 
     def in_float64(self) -> ReverseProcess:
         """Return the process with its arithmetic where float64 exists: itself, or on the CPU."""
-        return self.on_cpu() if lacks_float64(self.device) else self
-
-    @property
-    def structure(self) -> Structure:
-        """The formula for this process: the one place where code is selected by the kind of process."""
-        if isinstance(self.process, RankOneProcess):
-            return RankOneStructure(self.process)
-        return DenseStructure(self.process)
+        return self.on_cpu() if _device.lacks_float64(self.device) else self

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import States
-from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
@@ -122,7 +122,7 @@ def hold(
     if condition is not None:
         check_condition(condition, len(x))
     _check.randomness(generator)
-    if lacks_float64(x.device):
+    if _device.lacks_float64(x.device):
         out, info = hold(
             reverse.on_cpu(),
             moved(x, _device.CPU),

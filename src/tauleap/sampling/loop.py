@@ -18,7 +18,7 @@ from tauleap import _check, _device
 from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
-from tauleap.denoise.on_device import lacks_float64, moved
+from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed, check_observed
@@ -138,7 +138,7 @@ def sample(
     times = _check_request(reverse, sampler, grid, final)
     number, *site_shape = _check_shape(shape)
     device = reverse.device
-    if lacks_float64(device):
+    if _device.lacks_float64(device):
         named: dict[str, Any] = {
             "grid": grid,
             "start": start,

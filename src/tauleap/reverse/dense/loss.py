@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from tauleap import _device
+from tauleap._chunks import chunks
 from tauleap._shapes import States
 from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import read_extremes
-from tauleap.reverse.base import LossRequest, LossResult, blocks
+from tauleap.reverse.base import LossRequest, LossResult
 
 if TYPE_CHECKING:
     from tauleap.reverse.dense.rates import DenseExpectation
@@ -85,12 +86,12 @@ class _Splitting:
         rows = self.logits.reshape(-1, self.logits.shape[-1])
         if not self.expectation.per_sample:
             tables = self._tables(slice(None))
-            yield from ((tables, part) for part in blocks(rows, _BLOCK_ENTRIES))
+            yield from ((tables, part) for part in self._blocks(rows))
             return
         gather = self.expectation.q_t0.prefer_gather(self.expectation.x) and self.expectation.q_s0.prefer_gather(
             self.expectation.x
         )
-        for chosen in blocks(self.logits, _BLOCK_ENTRIES):
+        for chosen in self._blocks(self.logits):
             if gather:
                 yield self._gathered(chosen), slice(chosen.start * self.sites, chosen.stop * self.sites)
                 continue
@@ -101,8 +102,11 @@ class _Splitting:
             alone = tables._replace(
                 **{name: _first(getattr(tables, name)) for name in ("inverse", "q_s0", "rates_into")}
             )
-            for part in blocks(rows[first : first + self.sites], _BLOCK_ENTRIES):
+            for part in self._blocks(rows[first : first + self.sites]):
                 yield alone, slice(first + part.start, first + part.stop)
+
+    def _blocks(self, rows: Tensor) -> Iterator[slice]:
+        return chunks(len(rows), rows[:1].numel(), rows.device, _BLOCK_ENTRIES)
 
     def _tables(self, chosen: slice) -> _Tables:
         """Return the tables of the chosen samples: in float32 if their kernels allow it."""
@@ -126,9 +130,9 @@ class _Splitting:
         rows = slice(chosen.start * self.sites, chosen.stop * self.sites)
         inverse = self._inverse[rows]
         q_s0 = expectation.q_s0.matrix[chosen]
+        extremes = [(kernel.smallest, kernel.has_zeros) for kernel in (expectation.q_t0, expectation.q_s0)]
         rates_into = _into_table(expectation.rates_into, torch.float64)
         rates_into = (rates_into[chosen] if rates_into.ndim == 3 else rates_into).to(device)
-        extremes = [(kernel.smallest, kernel.has_zeros) for kernel in (expectation.q_t0, expectation.q_s0)]
         bounded = self._bounded(torch.float64)
         return _Tables(inverse, q_s0.to(device), rates_into, _nearly_zero(extremes), bounded, gathered=True)
 

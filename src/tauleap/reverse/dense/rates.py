@@ -17,6 +17,7 @@ from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, Kernel
 from tauleap.noise.kernel import along_batch
+from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import (
     LossRequest,
     LossResult,
@@ -25,7 +26,6 @@ from tauleap.reverse.base import (
     Reversal,
     Structure,
     replaced_logits,
-    times_for,
 )
 from tauleap.reverse.bound import DenseBound
 from tauleap.reverse.dense.draws import DenseJumps
@@ -46,9 +46,9 @@ class DenseStructure(Structure):
         return self._matrix(self.process.kernel(t, s), t, s)
 
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> DenseReversal:
-        beta = self.process.schedule.rate(times_for(x, t))
+        jump_rates, beta = self.process.jump_rates(), self.process.schedule.rate(times_on(x.device, t))
         q_t0 = self.kernel(t) if kernel is None else self._matrix(kernel, t)
-        return DenseReversal(self, x, t, beta, q_t0)
+        return DenseReversal(self, x, t, beta, q_t0, jump_rates)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
         logits = posterior.logits
@@ -69,9 +69,11 @@ class DenseStructure(Structure):
 class DenseReversal(Reversal):
     """The formula at states x and time t, with ``q_t0`` the kernel from 0 to t."""
 
-    def __init__(self, structure: DenseStructure, x: States, t: Time, beta: Tensor, q_t0: DenseKernel) -> None:
-        self.structure, self.x, self.t, self.beta, self.q_t0 = structure, x, t, beta, q_t0
-        self.jump_rates = structure.process.jump_rates()
+    def __init__(
+        self, structure: DenseStructure, x: States, t: Time, beta: Tensor, q_t0: DenseKernel, jump_rates: DenseKernel
+    ) -> None:
+        self.structure, self.x, self.t = structure, x, t
+        self.beta, self.q_t0, self.jump_rates = beta, q_t0, jump_rates
 
     def reachable(self) -> Tensor | None:
         return self.q_t0.reachable(self.x)
@@ -112,6 +114,8 @@ class DenseExpectation(PosteriorExpectation):
 
     def __init__(self, x: States, q_t0: DenseKernel, q_s0: DenseKernel, rates_into: DenseKernel, scale: Tensor) -> None:
         self.x, self.q_t0, self.q_s0, self.rates_into, self.scale = x, q_t0, q_s0, rates_into, scale
+        self.per_sample = any(kernel.matrix.ndim == 3 for kernel in (q_t0, q_s0, rates_into))
+        """Whether samples have different kernels."""
 
     @full_precision
     def under(self, posterior: Posterior) -> PerState:
@@ -178,11 +182,6 @@ class DenseExpectation(PosteriorExpectation):
         rows = x0.reshape(len(x0), -1) * states + self.x.reshape(len(x0), -1)
         out = among.flatten(1).gather(1, rows).reshape(x0.shape)
         return out * self._scale(torch.float64, out.ndim)
-
-    @property
-    def per_sample(self) -> bool:
-        """Whether samples have different kernels."""
-        return any(kernel.matrix.ndim == 3 for kernel in (self.q_t0, self.q_s0, self.rates_into))
 
     def _loss(self, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
         return dense_loss(self, logits, x0, request)

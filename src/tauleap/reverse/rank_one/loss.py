@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -9,10 +10,11 @@ import torch
 from torch import Tensor
 
 from tauleap import _device
+from tauleap._chunks import chunks
 from tauleap._shapes import States
 from tauleap.noise.kernel import along_batch, at_own_state
 from tauleap.noise.rank_one import LawFacts, mass_elsewhere
-from tauleap.reverse.base import LossRequest, LossResult, blocks
+from tauleap.reverse.base import LossRequest, LossResult
 from tauleap.reverse.rank_one.coefficients import Coefficients
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ def _loss_of_rows(whole: _Given, law: _Law, rows: Tensor, request: LossRequest) 
     """Return numbers for every site of ``rows``, and the gradient, in their dtype."""
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if request.gradient else None
     found: list[tuple[Tensor, ...]] = []
-    for part in blocks(rows, _LARGE_BLOCKS):
+    for part in chunks(len(rows), rows[:1].numel(), rows.device, _LARGE_BLOCKS):
         place = torch.empty_like(rows[part]) if gradient is None else gradient[part]
         found.append(_Sites(whole.at(part), law, rows[part], place).compute(request))
     return [torch.cat(pieces) for pieces in zip(*found, strict=True)], gradient
@@ -201,7 +203,7 @@ class _Sites:
         if self.e_own is not None:
             cost = cost + _cost(self.c_own, self.own_excess, self.log_h_own)
         if ratio is not None:
-            terms = [self.law.mean((ratio[part] - 1).sub_(ratio[part].log())) for part in blocks(ratio, _SMALL_BLOCKS)]
+            terms = [self.law.mean((part - 1).sub_(part.log())) for part in _small_blocks(ratio)]
             cost = cost + self.c_law * torch.cat(terms)
         if self.none is not None or self.law.has_zeros:
             cost = cost + self.f * self._prob_where_c_is_zero()
@@ -215,7 +217,7 @@ class _Sites:
         if ratio is None:
             return out
         log_law = self.law.logs_elsewhere(self.given.x, self.given.x0, self.differs, self.masses)
-        logs = torch.cat([self.law.mean(ratio[part].log()) for part in blocks(ratio, _SMALL_BLOCKS)])
+        logs = torch.cat([self.law.mean(part.log()) for part in _small_blocks(ratio)])
         logs = logs + torch.xlogy(self.rest, self.c_law) + log_law
         return out + _times_log(self.c_law, logs)
 
@@ -362,6 +364,11 @@ class _Law:
         if self.even:
             return values.sum(-1) * self.values[0]
         return values @ self.values if self.values.ndim == 1 else (values * self.values).sum(-1)
+
+
+def _small_blocks(rows: Tensor) -> Iterator[Tensor]:
+    """Return views of some rows at a time."""
+    return (rows[part] for part in chunks(len(rows), rows[:1].numel(), rows.device, _SMALL_BLOCKS))
 
 
 def _cost(c: Tensor, excess: Tensor, log_h: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from tauleap._shapes import PerSample, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel, RankOneKernel, RankOneProcess
 from tauleap.noise.kernel import along_batch
+from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import (
     LossRequest,
     LossResult,
@@ -27,7 +28,6 @@ from tauleap.reverse.base import (
     Reversal,
     Structure,
     replaced_logits,
-    times_for,
 )
 from tauleap.reverse.bound import RankOneBound
 from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
@@ -47,7 +47,7 @@ class RankOneStructure(Structure):
         self.process = process
 
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> RankOneReversal:
-        schedule, time = self.process.schedule, times_for(x, t)
+        schedule, time = self.process.schedule, times_on(x.device, t)
         q_t0 = self.process.kernel_after(schedule.total(time))  # nothing is cached, and O(1) per sample
         return RankOneReversal(self.process, x, t, self.process.base_rate * schedule.rate(time), q_t0)
 
