@@ -70,7 +70,9 @@ class Engine:
         self._wrapped: nn.Module = self.network._forward_module  # the one that torch's state functions know
         # Made after the network was moved: on some devices, and where they are cut, its parameters are others then.
         parameters = self._plain.parameters()
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=True)
+        # A fused step unscales gradients itself, after they were clipped: not with the scaler of 16-mixed.
+        fused = getattr(fabric.strategy.precision, "scaler", None) is None
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=fused)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
         self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
         # On one device in full precision Fabric's wrappers do nothing, and take as long as a small network.
