@@ -15,7 +15,9 @@ import torch
 from lightning_fabric import Fabric
 from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from lightning_fabric.accelerators.accelerator import Accelerator
-from lightning_fabric.plugins.environments import LSFEnvironment, MPIEnvironment, SLURMEnvironment
+from lightning_fabric.plugins.environments.lsf import LSFEnvironment
+from lightning_fabric.plugins.environments.mpi import MPIEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.precision import MixedPrecision
 from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
