@@ -13,6 +13,7 @@ from tauleap import _check, _device
 from tauleap.data import Dataset
 from tauleap.denoise import Denoiser, NetworkDenoiser
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import Absorbing, ForwardProcess
 
 NETWORKS = ("residual-mlp", "sequence-transformer", "music-transformer", "unet")
@@ -113,11 +114,11 @@ def choose_network(
         raise ValueError("width and depth are for a network that is chosen or named, but network is a module")
 
     def build() -> Denoiser:
-        own = deepcopy(network).to(_device.CPU)  # Training moves it; until then it is with the data.
+        own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it; until then it is with the data.
         return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
 
     plan = _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
-    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(network).__name__}, as given")
+    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(unwrapped(network)).__name__}, as given")
 
 
 def automatic_network(data: Dataset, num_states: int, *, ordinal: bool) -> str:

@@ -30,6 +30,7 @@ from tauleap.fitting.split import split_rows
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.pretrained import Model, load
+from tauleap.pretrained.rebuild import OwnParts
 from tauleap.pretrained.storage import write_report
 from tauleap.training import RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
@@ -172,7 +173,10 @@ def fit(
     )
     recipe = _recipe(rows, held_out, choice, masking, form, kind, seed)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))
-    classes = check_own(recipe.model(), rows) if has_own else []
+    own = check_own(recipe.model(), rows) if has_own else OwnParts()
+    build = recipe.model
+    recipe = replace(recipe, model=lambda: own.mark(build()))
+    report += own.lines("FOLDER" if out is None else str(out))
     fabric = run.launch(choice.settings.precision)
     console = Console(quiet=not (progress and fabric.is_global_zero))
     for line in (*report, *choice.reasons):
@@ -184,17 +188,19 @@ def fit(
         result = train_until(end, recipe, steps, run, fabric, console=console, checkpoint_every=checkpoint_every)
         beside = {"data": report, "choice": list(choice.reasons), "given": given, "seed": seed}
 
+        def load_model(checkpoint: Path) -> Model:
+            return load(checkpoint, device=fabric.device, **own.to_load(recipe.model))
+
         def measure() -> Model:
             best, model = measured_model(
                 folder,
                 result,
                 rows,
                 held_out,
-                device=fabric.device,
                 seed=seed,
                 began=began,
                 end=began + seconds,
-                classes=classes,
+                load_model=load_model,
             )
             model.about = beside | model.about | {"seconds": time.monotonic() - began}
             if out is not None:
@@ -204,7 +210,7 @@ def fit(
 
         model = on_first(fabric, measure)
         if model is None:
-            return load(folder, classes=classes, device=fabric.device)  # the first rank has published it
+            return load_model(folder)  # the first rank has published it
     about = model.about
     hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
     after = f"after {about['step']} steps: {about['interpretation']}{hint}"

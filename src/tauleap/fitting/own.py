@@ -8,13 +8,13 @@ import torch
 
 from tauleap.data import Dataset
 from tauleap.pretrained import Model
-from tauleap.pretrained.rebuild import check_rebuilds
+from tauleap.pretrained.rebuild import OwnParts, find_own
 
 _ROWS = 2
 
 
-def check_own(model: Model, data: Dataset) -> list[type]:
-    """Return the user's own classes in a model, after one evaluation on noisy rows and after rebuilding it.
+def check_own(model: Model, data: Dataset) -> OwnParts:
+    """Return the user's own parts of a model, after one evaluation on noisy rows and after rebuilding them.
 
     Args:
         model: The model that is to be trained.
@@ -23,7 +23,6 @@ def check_own(model: Model, data: Dataset) -> list[type]:
     Raises:
         ValueError: The network cannot take the states, or returns logits of another shape; or the process leads into
             states that the data's form, such as a table's categories, has no value for.
-        TypeError: A class cannot be rebuilt from a file.
     """
     if model.form is not None and bool(model.process.data_states[..., data.num_states :].any()):
         raise ValueError(
@@ -48,4 +47,4 @@ def check_own(model: Model, data: Dataset) -> list[type]:
         raise ValueError(f"the network {name} cannot be evaluated: {error}; {needed}") from error
     if logits.shape != (*x.shape, states):
         raise ValueError(f"the network {name} returns logits of shape {tuple(logits.shape)}: {needed}")
-    return check_rebuilds(model, x, condition)
+    return find_own(model, x, condition)

@@ -12,7 +12,7 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tauleap import _device, _files, _owned, _read
 from tauleap._full_disk import explaining_full_disk
@@ -21,6 +21,7 @@ from tauleap._version import __version__
 from tauleap.data.form import form_from
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.checkpoints import REPORT, latest_checkpoint
@@ -29,7 +30,9 @@ from tauleap.pretrained.config import (
     IN_PROCESS,
     UnknownClassError,
     build,
-    describe,
+    describe_part,
+    mark_not_rebuildable,
+    not_rebuildable,
     own_classes,
     unknown_classes,
 )
@@ -39,6 +42,7 @@ from tauleap.pretrained.weights import read_header, read_weights
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
+_NETWORK = "denoiser.network."
 _CHECKSUM, _REPORT_CHECKSUM = "config_sha256", "sha256"
 _REQUIRED = {"weights_sha256", "process", "denoiser", "shape"}
 _FIELDS = _REQUIRED | {"format", "tauleap", _CHECKSUM, "form", "kind", "about", "dtype"}
@@ -47,8 +51,8 @@ _FIELDS = _REQUIRED | {"format", "tauleap", _CHECKSUM, "form", "kind", "about", 
 def configuration(model: Model) -> dict[str, Any]:
     """How to build the model, as JSON can hold it."""
     return {
-        "process": describe(model.process, "process"),
-        "denoiser": describe(model.denoiser, "denoiser"),
+        "process": describe_part(model.process, "process"),
+        "denoiser": describe_part(model.denoiser, "denoiser"),
         "shape": None if model.shape is None else list(model.shape),
     } | _meaning(model)
 
@@ -115,7 +119,7 @@ def _config_bytes(config: Mapping[str, Any]) -> bytes:
 def save(model: Model, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
     """Writes the model's files into ``folder``; ``compact`` ones with weights in 16 bits, read as float32."""
     folder = Path(folder)
-    config, weights = configuration(model), model.reverse.state_dict()
+    config, weights = configuration(model), _state_of(model)
     if compact:
         others = {str(p.dtype) for p in model.denoiser.parameters() if p.dtype != torch.float32}
         if others:
@@ -147,7 +151,23 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
             (unfinished / name).write_bytes(content)
 
 
-def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device: torch.device | str = "auto") -> Model:
+def _state_of(model: Model) -> dict[str, Tensor]:
+    """Return the weights by the names that they have without wrappers such as that of ``torch.compile``."""
+    weights, network = model.reverse.state_dict(), getattr(model.denoiser, "network", None)
+    if not isinstance(network, nn.Module) or unwrapped(network) is network:
+        return weights
+    outside = {name: weight for name, weight in weights.items() if not name.startswith(_NETWORK)}
+    return outside | {f"{_NETWORK}{name}": weight for name, weight in unwrapped(network).state_dict().items()}
+
+
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    classes: Iterable[type] = (),
+    network: nn.Module | None = None,
+    process: ForwardProcess | None = None,
+    device: torch.device | str = "auto",
+) -> Model:
     """Return the model in ``folder``, in evaluation mode, with the averaged weights where it comes from training.
 
     >>> load("toy").shape
@@ -159,16 +179,25 @@ def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device
             Hugging Face hub (``pip install 'tauleap[hub]'``).
         classes: Your own classes in the model, such as a process and a network. The file gives their arguments, so
             list only classes that may be constructed with any arguments.
+        network: A network, or a denoiser, that receives the weights: for a model whose file cannot rebuild it, since
+            its arguments could not be recorded. Default: the one that the file describes.
+        process: The process, for a model whose file cannot rebuild it. Default: the one that the file describes.
         device: Where the model is put: a device or its name, such as "cuda:1". Default: "auto", the accelerator of
             this machine (cuda, mps, xpu, ...), or the CPU where there is none.
 
     Raises:
         FileNotFoundError: There is no model, or the hub cannot be reached.
-        UnknownClassError: The model has classes of its author's own; the message has the call that loads it.
+        UnknownClassError: The model has classes of its author's own, or parts that its file cannot rebuild; the
+            message has the call that loads it.
+        TypeError: ``network`` is not a module, or ``process`` not a process.
         ValueError: A file is damaged, or this machine does not have the device.
     """
     device = _device.resolve(device)
     asked, own = folder, own_classes(classes)
+    for name, value, kind in (("network", network, nn.Module), ("process", process, ForwardProcess)):
+        if value is not None and not isinstance(value, kind):
+            what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+            raise TypeError(f"{name} must be an instance of {kind.__name__}, got {what}: write {name}=...(...)")
     folder = run = locate(folder)
     if not (folder / CONFIG).exists():
         folder = latest_checkpoint(folder) or folder
@@ -178,20 +207,34 @@ def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device
             f"{', '.join(builtin_models())}"
         )
     with _read.explaining(folder / CONFIG, _read.MODEL_REMEDY):
-        model = _load(folder, run, asked, own)
+        model = _load(folder, run, asked, own, network, process)
     return model.to(device)
 
 
-def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[str, type]) -> Model:
+def _load(
+    folder: Path,
+    run: Path,
+    asked: str | os.PathLike[str],
+    own: Mapping[str, type],
+    network: nn.Module | None,
+    process: ForwardProcess | None,
+) -> Model:
     """Load the model in ``folder``, whose files may be links to others in ``run``; ``asked`` is its name in errors."""
     config = _read_config(folder, run)
+    missing = _give(config, network, process)
     strangers = list(unknown_classes([config["process"], config["denoiser"]], own))
-    if strangers:
-        raise UnknownClassError(strangers, asked)
+    if strangers or missing:
+        raise UnknownClassError(strangers, asked, missing)
     declared = read_header(folder / WEIGHTS, inside=run)
     check_process(config["process"], config["denoiser"])
     check_shape(config["shape"], config["denoiser"])
-    check_denoiser(config["denoiser"], declared, own)
+    try:
+        check_denoiser(config["denoiser"], declared, own)
+    except ValueError as error:
+        if network is None:
+            raise
+        remedy = "construct it with the arguments that it was trained with"
+        raise _read.FileError(str(asked), f"does not fit the network that is given, {error}", remedy) from error
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process = build(config["process"], weights, IN_PROCESS | dict(own))
     denoiser = build(config["denoiser"], weights, IN_DENOISER | dict(own))
@@ -208,6 +251,30 @@ def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[s
         raise _read.UnreadableError(folder / WEIGHTS, problem, _read.MODEL_REMEDY) from error
     model.reverse.eval()
     return model
+
+
+def _give(config: dict[str, Any], network: nn.Module | None, process: ForwardProcess | None) -> dict[str, str]:
+    """Put instances of the program into the places of their descriptions; return the parts that are still missing."""
+    denoiser = config["denoiser"]
+    inner = denoiser.get("network") if isinstance(denoiser, dict) else None
+    lacking = {"network": not_rebuildable(denoiser) or not_rebuildable(inner)}
+    lacking["process"] = not_rebuildable(config["process"])
+    if network is not None:
+        network = unwrapped(network)
+        if lacking["network"] is not None:
+            mark_not_rebuildable(network)
+        if isinstance(network, Denoiser):
+            config["denoiser"] = network
+        elif inner is None:
+            raise ValueError(f"its denoiser has no network of its own: write a Denoiser, {lacking['network']}(...)")
+        else:
+            config["denoiser"] = denoiser | {"network": network}
+    if process is not None:
+        if lacking["process"] is not None:
+            mark_not_rebuildable(process)
+        config["process"] = process
+    given = {"network": network, "process": process}
+    return {name: cls for name, cls in lacking.items() if cls is not None and given[name] is None}
 
 
 def _check_shapes(model: Model) -> None:

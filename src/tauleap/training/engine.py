@@ -21,6 +21,7 @@ from tauleap import _device, _read
 from tauleap._draw import PartOfBatch
 from tauleap.data import Dataset
 from tauleap.evaluate._mode import evaluating
+from tauleap.network.arguments import unwrapped
 from tauleap.observed import Observed
 from tauleap.pretrained import Model
 from tauleap.pretrained.storage import WEIGHTS, as_files, configuration
@@ -229,6 +230,8 @@ def _network_of(model: Model) -> nn.Module:
     network = getattr(model.denoiser, "network", None)
     if not isinstance(network, nn.Module):
         raise TypeError(f"a {type(model.denoiser).__name__} has no network to train: write NetworkDenoiser(network)")
+    # Fabric and ``compile`` wrap it again.
+    network = model.denoiser.network = unwrapped(network)
     inside = {id(p) for p in network.parameters()}
     outside = [name for name, p in model.reverse.named_parameters() if id(p) not in inside]
     if outside:
