@@ -163,6 +163,13 @@ class Activated(nn.Module):
         return self.activation(self.table(x))
 
 
+class Weightless(nn.Module):
+    """It has nothing to learn."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.one_hot(x, 4).float()
+
+
 class Variadic(nn.Module):
     """Its arguments have no names."""
 
@@ -270,6 +277,9 @@ def test_wrappers_of_torch_are_taken_off(wrap, tmp_path: Path) -> None:
     ("given", "told"),
     [
         (lambda: OnlyX(3), r"OnlyX cannot be evaluated.*states 0..3 .*state 3 is the mask of Absorbing"),
+        (lambda: nn.Sequential(nn.Embedding(4, 8), nn.LazyLinear(4)), "Sequential has lazy layers.*call it once"),
+        (lambda: nn.Embedding(4, 4).requires_grad_(False), "all weights of the network Embedding are frozen"),
+        (Weightless, "the network Weightless has no weights to train"),
         (lambda: nn.Sequential(nn.Embedding(4, 3)), r"returns logits of shape \(2, 3, 3\): .*\(batch, 3, 4\)"),
     ],
 )
