@@ -60,7 +60,7 @@ class DiscreteTimeElbo(Objective):
             raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {draw.t.tolist()}")
         step = draw.reversal("noised").step(process.kernel(s), process.kernel(t, s))
         value = draw.sum(step.divergence(draw.x0, draw.posterior("noised")))
-        first = draw.per_sample(number == 1).to(value.device)
+        first = _device.moved_to(draw.per_sample(number == 1), value.device)
         return torch.where(first, 0.0, value), torch.where(first, value, 0.0)
 
     def __repr__(self) -> str:

@@ -216,16 +216,16 @@ class Model:
         :func:`tauleap.evaluate.bits_per_dim` for ``samples``.
         """
         data = self.encode(x)
-        rows = data.rows(torch.arange(len(data))).to(self.device)
-        known = None if observed is None else Observed(known_cells(data, observed, self.form).to(self.device), rows)
+        rows = data.rows(torch.arange(len(data)))  # each batch of them is moved to the device
+        known = None if observed is None else Observed(known_cells(data, observed, self.form), rows)
         return bits_per_dim(
             self.reverse,
             rows,
             samples=samples,
             batch_size=self._rows_at_once() if batch_size is None else batch_size,
             observed=known,
-            missing=None if data.missing is None else data.missing.to(self.device),
-            condition=None if condition is None else condition.to(self.device),
+            missing=data.missing,
+            condition=condition,
             generator=self._generator(seed),
             progress=progress,
         )

@@ -193,9 +193,10 @@ class Engine:
 
     def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
         """The rows at the positions ``index``, on the device and as the recipe prepares them."""
-        condition = None if data.condition is None else data.condition[index].to(self.fabric.device)
-        missing = None if data.missing is None else data.missing[index].to(self.fabric.device)
-        batch = Batch(data.rows(index).to(self.fabric.device), missing=missing, condition=condition)
+        device = self.fabric.device
+        condition = None if data.condition is None else _device.moved_to(data.condition[index], device)
+        missing = None if data.missing is None else _device.moved_to(data.missing[index], device)
+        batch = Batch(_device.moved_to(data.rows(index), device), missing=missing, condition=condition)
         return batch if self.recipe.prepare is None else self.recipe.prepare(batch, generator)
 
     def _masked(self, batch: Batch, generator: torch.Generator, n: int) -> Batch:
