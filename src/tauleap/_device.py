@@ -12,14 +12,16 @@ Three rules follow from what a device can do, and no other module asks for its t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+_P, _R = ParamSpec("_P"), TypeVar("_R")
 CPU = torch.device("cpu")
 META = torch.device("meta")
 """Tensors with a shape and no values."""
@@ -52,6 +54,9 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
         raise TypeError(f"device must be a name such as 'cuda', or a torch.device, got {type(device).__name__}")
     try:
         chosen = torch.device(device)
+        # torch keeps the index in 8 bits, and reads cuda:300 as cuda:44.
+        if isinstance(device, str) and ":" in device and int(device.rpartition(":")[2]) != chosen.index:
+            raise ValueError(f"device {device!r} does not exist: the numbers of devices begin with 0 and are small")
     except RuntimeError as error:
         raise ValueError(
             f"device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got {str(device)!r}: write auto to have "
@@ -60,7 +65,7 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
     count = count_devices(chosen.type)
     if count == 0:
         raise ValueError(f"device {str(chosen)!r} is not available on this machine, {_available()}")
-    if chosen.index is not None and chosen.index >= count:
+    if chosen.index is not None and not 0 <= chosen.index < count:
         raise ValueError(
             f"device {str(chosen)!r} does not exist: this machine has {count} of type {chosen.type}, numbered from 0"
         )
@@ -82,6 +87,25 @@ def count_devices(kind: str) -> int:
     return int(module.device_count()) if module.is_available() else 0
 
 
+def cpu_by_default(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let a function of the public interface make new tensors on the CPU, whatever the user's default device.
+
+    It moves them itself. Nothing is done where the default is the CPU, since torch then has less to do per operation.
+
+    Args:
+        function: any function or method.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if is_host(torch.get_default_device()):
+            return function(*args, **kwargs)
+        with CPU:
+            return function(*args, **kwargs)
+
+    return call
+
+
 def is_host(device: torch.device) -> bool:
     """Return whether tensors there can be looked at without waiting: whether it is the CPU.
 
@@ -93,13 +117,14 @@ def is_host(device: torch.device) -> bool:
 
 @cache
 def has_float64(device: torch.device) -> bool:
-    """Return whether a device has float64, which mps has not; found out by trying, once per device.
+    """Return whether a device computes in float64, which mps does not; found out by trying, once per device.
 
     Args:
         device: a device of this machine.
     """
     try:
-        torch.empty(0, dtype=torch.float64, device=device)
+        # Computed with, since some devices of xpu hold float64 without computing in it.
+        torch.zeros(1, dtype=torch.float64, device=device).add_(1.0)
     except (TypeError, RuntimeError):
         return False
     return True
@@ -112,6 +137,23 @@ def _has_generators(device: torch.device) -> bool:
     except (NotImplementedError, RuntimeError):
         return False
     return True
+
+
+def check_weights(module: nn.Module, device: torch.device) -> None:
+    """Refuse to move a network in float64 to a device without it.
+
+    Args:
+        module: the network.
+        device: where to.
+
+    Raises:
+        ValueError: it has weights in float64, and the device does not.
+    """
+    if not has_float64(device) and any(weight.dtype == torch.float64 for weight in module.parameters()):
+        raise ValueError(
+            f"the network has weights in float64, which {device} does not have: write torch.set_default_dtype("
+            "torch.float32) before it is built, or device='cpu'"
+        )
 
 
 def widest_dtype(device: torch.device) -> torch.dtype:
@@ -211,6 +253,7 @@ def seed_default(device: torch.device, seed: int) -> None:
     if is_host(device):
         torch.default_generator.manual_seed(seed)
     elif device.type == "cuda":  # on this device alone: ``torch.cuda.manual_seed`` takes longer
+        torch.cuda.init()  # before which there are no generators
         index = torch.cuda.current_device() if device.index is None else device.index
         torch.cuda.default_generators[index].manual_seed(seed)
     else:

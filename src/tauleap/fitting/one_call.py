@@ -16,7 +16,7 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from tauleap import _check, _files
+from tauleap import _check, _device, _files
 from tauleap._full_disk import explaining_full_disk
 from tauleap._printable import printable
 from tauleap.choose import Choice, choose
@@ -41,6 +41,7 @@ _MINUTES = 3.0
 _MASKING = RandomMasks()
 
 
+@_device.cpu_by_default
 def fit(
     data: Any,
     *,

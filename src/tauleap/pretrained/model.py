@@ -89,6 +89,7 @@ class Model:
         """Where its weights are."""
         return next((p.device for p in self.reverse.parameters()), _device.CPU)
 
+    @_device.cpu_by_default
     def sample(
         self,
         n: int,
@@ -150,6 +151,7 @@ class Model:
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
         return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
 
+    @_device.cpu_by_default
     def complete(
         self,
         x: Any,
@@ -199,6 +201,7 @@ class Model:
         each = [restore(part, self.kind, self.form, index) for part in parts]
         return each[0] if variants == 1 else each
 
+    @_device.cpu_by_default
     def bits_per_dim(
         self,
         x: Any,
@@ -230,6 +233,7 @@ class Model:
             progress=progress,
         )
 
+    @_device.cpu_by_default
     def encode(self, x: Any) -> Dataset:
         """``x``, of what the model was fitted on, as rows of states."""
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
@@ -250,9 +254,12 @@ class Model:
         Raises:
             ValueError: No such device is known, or this machine does not have it.
         """
-        self.reverse.to(_device.resolve(device))
+        device = _device.resolve(device)
+        _device.check_weights(self.denoiser, device)
+        self.reverse.to(device)
         return self
 
+    @_device.cpu_by_default
     def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
         """Writes ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`; returns the folder.
 

@@ -160,6 +160,7 @@ def _state_of(model: Model) -> dict[str, Tensor]:
     return outside | {f"{_NETWORK}{name}": weight for name, weight in unwrapped(network).state_dict().items()}
 
 
+@_device.cpu_by_default
 def load(
     folder: str | os.PathLike[str],
     *,

@@ -64,6 +64,7 @@ class Engine:
         self._order = Order(len(data), settings.seed)
         self._config = configuration(model)  # while the network can still be described
         self._plain = _network_of(model)
+        _device.check_weights(self._plain, fabric.device)
         model.reverse.to(fabric.device)
         on_first(fabric, self._check_network)
         network: Any = torch.compile(self._plain) if compile else self._plain
