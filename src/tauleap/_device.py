@@ -21,7 +21,8 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor, nn
 
-_P, _R = ParamSpec("_P"), TypeVar("_R")
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 CPU = torch.device("cpu")
 META = torch.device("meta")
 """Tensors with a shape and no values."""

@@ -10,6 +10,7 @@ import torch
 from tauleap.cli.pattern import observed_mask
 from tauleap.cli.runs import rows_of
 from tauleap.data import Dataset, Form
+from tauleap.data.mapped import MappedRows
 from tauleap.data.table import TableForm
 from tauleap.evaluate import Estimate
 from tauleap.pretrained import Model
@@ -41,15 +42,17 @@ def measure(
         data = rows_of(data, torch.arange(min(rows, len(data))))
     names = form.columns if isinstance(form, TableForm) else ()
     mask = None if observed is None else observed_mask(observed, form.shape, names)
-    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    mapped = isinstance(data.x, MappedRows)  # no value is missing there, and not all rows fit into memory
+    shape = (1, *data.shape) if mapped else data.x.shape
+    known = torch.ones(shape, dtype=torch.bool) if data.missing is None else ~data.missing
     scored = known if mask is None else known & ~mask
-    kept = scored.reshape(len(data), -1).any(1)
+    kept = scored.reshape(len(scored), -1).any(1)
     if not bool(kept.any()):
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(kept.all()):
         data = rows_of(data, kept.nonzero().flatten())
     bits = model.bits_per_dim(data, mask, samples=samples, seed=seed, progress=progress)
-    return Measured(bits, len(data), _entropy(data) if mask is None else None, told)
+    return Measured(bits, len(data), _entropy(data) if mask is None and not mapped else None, told)
 
 
 def _entropy(data: Dataset) -> float:

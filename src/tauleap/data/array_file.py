@@ -26,6 +26,7 @@ from tauleap.data import limits, windows
 from tauleap.data.array_header import parse_header
 from tauleap.data.arrays import Dataset
 from tauleap.data.form import Form
+from tauleap.data.mapped import MappedRows
 
 _PREFERRED = ("x", "data", "train", "x_train", "arr_0")
 _MISSING = "missing"
@@ -88,6 +89,15 @@ class ArrayForm(Form):
         return self.ordered
 
     def read(self, path: Path) -> Dataset:
+        from tauleap.data.array_open import is_large, map_array
+
+        if self.values is None and is_large(path):  # as for training: rows are read when they are needed
+            mapped = map_array(path, None)
+            if mapped.ndim == 1 and len(self.sides) == 1:
+                mapped = mapped[: len(mapped) // self.sides[0] * self.sides[0]].reshape(-1, self.sides[0])
+            if mapped.shape[1:] != self.sides:
+                raise ValueError(f"{path} must hold rows of shape {self.sides}, got an array of shape {mapped.shape}")
+            return Dataset(MappedRows(mapped, str(path), self.low, self.states), self.states)
         array, missing = read_array(path)
         if array.ndim == 1 and len(self.sides) == 1 and missing is None:
             flat, absent = windows.padded(torch.from_numpy(self._coded(array, path)), self.sides[0])

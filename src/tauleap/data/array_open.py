@@ -38,8 +38,8 @@ def open_array(
     """
     if states is not None and not 2 <= states <= limits.STATES:
         raise ValueError(f"states must be between 2 and {limits.STATES:,}, got {states}")
-    is_mapped = _is_large(path)
-    values, missing = (_map(path, array), None) if is_mapped else read_array(path, array)
+    is_mapped = is_large(path)
+    values, missing = (map_array(path, array), None) if is_mapped else read_array(path, array)
     report = [f"{path.name}: {values.dtype} {values.shape}"]
     if values.ndim == 1:
         length = _check.integer("length", _LENGTH if length is None else length, least=1)
@@ -108,16 +108,25 @@ def _mapped_states(values: np.ndarray, path: Path) -> tuple[int, int, None, str]
     return low, high - low + 1, None, f"the values {low}..{high} are the states{where}"
 
 
-def _is_large(path: Path) -> bool:
-    """Return whether a file is an array by itself that is too large to be read as a whole."""
+def is_large(path: Path) -> bool:
+    """Return whether a file is an array by itself that is too large to be read as a whole.
+
+    Args:
+        path: the file.
+    """
     if not path.is_file() or path.stat().st_size <= MAPPED_BYTES:
         return False
     with path.open("rb") as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def _map(path: Path, name: str | None) -> np.ndarray:
-    """Return the array of an ``.npy`` file, mapped: nothing but the header is read."""
+def map_array(path: Path, name: str | None) -> np.ndarray:
+    """Return the array of an ``.npy`` file, mapped: nothing but the header is read.
+
+    Args:
+        path: the file.
+        name: must be None, since the array has no name.
+    """
     if name is not None:
         raise ValueError(f"{path} holds one array without a name: leave the name {name!r} out")
     with path.open("rb") as file:

@@ -58,12 +58,11 @@ def take(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Form | N
     return _encoded_array(data, num_states), None, Kind()
 
 
-def read(data: Any, *, form: Form | None, num_states: int) -> Dataset:
-    """Data of the same kind again, in the coding that ``form`` has."""
-    if isinstance(data, Opened):
-        return _loaded(data.dataset)
-    if isinstance(data, Dataset):
-        return _loaded(data)
+def read(data: Any, *, form: Form | None, num_states: int, load: bool = True) -> Dataset:
+    """Data of the same kind again, in the coding that ``form`` has; in memory, unless ``load`` is false."""
+    if isinstance(data, Opened | Dataset):
+        data = data.dataset if isinstance(data, Opened) else data
+        return _loaded(data) if load else data
     if is_frame(data):
         if not isinstance(form, TableForm):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")

@@ -16,16 +16,21 @@ from tauleap._defaults import SAMPLING_STEPS
 from tauleap.data import Dataset
 from tauleap.data.form import Form
 from tauleap.data.frame import is_frame
+from tauleap.data.mapped import MappedRows
 from tauleap.data.memory import Kind, read, restore
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
+from tauleap.objective.draw import has_rows
 from tauleap.observed import Observed
 from tauleap.pretrained.known import known_cells
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
+
+_ROWS_OF_FILES = 2**12
+"""Of a file that is larger than the memory may be, so many rows are read at a time."""
 
 
 class Model:
@@ -218,7 +223,9 @@ class Model:
         Missing cells are not counted. With ``observed`` it is that of the other cells given the observed ones. See
         :func:`tauleap.evaluate.bits_per_dim` for ``samples``.
         """
-        data = self.encode(x)
+        data = self._encode(x, load=False)
+        if isinstance(data.x, MappedRows) and len(data) > _ROWS_OF_FILES:
+            return self._bits_of_file(data, observed, samples, seed, batch_size, condition, progress)
         rows = data.rows(torch.arange(len(data)))  # each batch of them is moved to the device
         known = None if observed is None else Observed(known_cells(data, observed, self.form), rows)
         return bits_per_dim(
@@ -234,10 +241,43 @@ class Model:
         )
 
     @_device.cpu_by_default
+    def _bits_of_file(
+        self,
+        data: Dataset,
+        observed: Any,
+        samples: int,
+        seed: int | None,
+        batch_size: int | None,
+        condition: Tensor | None,
+        progress: bool,
+    ) -> Estimate[float]:
+        """Return bits/dim of rows that stay in their file, of which some are in memory at a time."""
+        generator, size = self._generator(seed), self._rows_at_once() if batch_size is None else batch_size
+        known = None if observed is None else known_cells(data._take(torch.arange(1)), observed, self.form)
+        bits = []
+        for index in torch.arange(len(data)).split(_ROWS_OF_FILES):
+            rows = data.rows(index)
+            part = bits_per_dim(
+                self.reverse,
+                rows,
+                samples=samples,
+                batch_size=size,
+                per_datapoint=True,
+                observed=None if known is None else Observed(known.expand(rows.shape), rows),
+                condition=condition[index] if condition is not None and has_rows(condition, len(data)) else condition,
+                generator=generator,
+                progress=progress,
+            )
+            bits.append(part.value)
+        return Estimate.of_mean(torch.cat(bits))
+
     def encode(self, x: Any) -> Dataset:
         """``x``, of what the model was fitted on, as rows of states."""
+        return self._encode(x, load=True)
+
+    def _encode(self, x: Any, *, load: bool) -> Dataset:
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
-        data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1)
+        data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1, load=load)
         if self.shape is not None and data.shape != self.shape:
             raise ValueError(f"x must be rows of the shape {self.shape}, (n, *shape), got rows of {data.shape}")
         return data
