@@ -15,6 +15,13 @@ from torch import Tensor
 from tauleap import _device
 
 
+def seed(value: object) -> int:
+    """Return a seed, from 0 to 2**63 - 1, as generators and numpy take it."""
+    if integer("seed", value, least=0) >= 2**63:
+        raise ValueError(f"seed must be at most 2**63 - 1, got {value!r}")
+    return integer("seed", value, least=0)
+
+
 def integer(name: str, value: object, *, least: int) -> int:
     """A whole number not below ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral):

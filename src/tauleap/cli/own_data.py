@@ -16,12 +16,11 @@ from tauleap.cli.own_samples import write_samples
 from tauleap.cli.runs import part_seed
 from tauleap.data import Opened
 from tauleap.data.table import TableForm
-from tauleap.fitting import fit
+from tauleap.fitting import MINUTES, fit
 from tauleap.pretrained import Model
 from tauleap.sampling import SamplingPlan
 from tauleap.training import is_first_rank
 
-MINUTES = 3.0
 _SAMPLES = ((64, SAMPLING_STEPS), (16, SAMPLING_STEPS), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
 """Numbers of samples and steps; the first that there is time for are drawn."""
 

@@ -37,7 +37,8 @@ from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder
 from tauleap.training.ranks import on_first
 
-_MINUTES = 3.0
+MINUTES = 3.0
+"""The default budget for everything."""
 _MASKING = RandomMasks()
 
 
@@ -126,8 +127,9 @@ def fit(
     began = time.monotonic() if started is None else started
     if out is not None:
         check_run_folder(Path(out))
+    seed = _check.seed(seed)
     if minutes is None and steps is None:
-        minutes = _MINUTES
+        minutes = MINUTES
     seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
     steps = None if steps is None else _check.integer("steps", steps, least=1)
     if checkpoint_every is not None:
@@ -170,7 +172,7 @@ def fit(
         ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
     pieces = run.ranks * run.accumulate
     choice = choose(
-        rows, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
+        rows, ordinal=ordinal, minutes=MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
     )
     recipe = _recipe(rows, held_out, choice, masking, form, kind, seed)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))
@@ -242,7 +244,7 @@ def longer(about: Mapping[str, Any]) -> int:
     Args:
         about: what :func:`fit` says of the model, with the ``seconds`` that everything took.
     """
-    return max(round(_MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
+    return max(round(MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
 
 
 def _recipe(
@@ -257,5 +259,5 @@ def _recipe(
     def model() -> Model:
         return Model(choice.process, choice.denoiser(), shape=data.shape, form=form, kind=kind)
 
-    settings = replace(choice.settings, seed=_check.integer("seed", seed, least=0))
+    settings = replace(choice.settings, seed=seed)
     return Recipe("fit", lambda: (data, held_out), model, choice.objective, settings, masking=masking)

@@ -362,7 +362,7 @@ class Model:
         if seed is None:
             generator.seed()
         else:
-            generator.manual_seed(_check.integer("seed", seed, least=0))
+            generator.manual_seed(_check.seed(seed))
         return generator
 
     def __repr__(self) -> str:
