@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import tauleap
-from tauleap import _device
+import tauleap as tl
+from tauleap import _device, _memory
 
 PACKAGE = Path(tauleap.__file__).parent
 NAMES = {"cpu", "cuda", "mps", "xpu", "meta", "sim"}
@@ -52,7 +53,7 @@ def test_capabilities_of_a_device_are_found_by_trying(sim):
     assert not _device.is_host(sim)
     assert _device.resolve() == _device.resolve("sim") == torch.device("sim")
     torch.sim.memory = 5, 7
-    assert _device.total_memory(sim) == 7
+    assert _memory.total_memory(sim) == 7
 
 
 def test_a_device_without_float64_is_known_by_trying_as_well(sim32):
@@ -66,6 +67,28 @@ def test_a_device_without_float64_is_known_by_trying_as_well(sim32):
     assert (moved.device, moved.dtype) == (sim32, torch.float32)
     with pytest.raises(ValueError, match="generator on sim:0 cannot draw in float64"):
         _device.check_generator(sim32)
+
+
+def test_a_device_that_holds_float64_without_computing_in_it_has_none(sim, monkeypatch):
+    def refuse(self, *_):
+        raise RuntimeError("Required aspect fp64 is not supported on the device")
+
+    _device.has_float64.cache_clear()
+    monkeypatch.setattr(torch.Tensor, "add_", refuse)
+    assert not _device.has_float64(sim)
+    _device.has_float64.cache_clear()
+
+
+def test_weights_in_float64_are_refused_by_a_device_without_it(sim32):
+    process = tl.noise.Uniform(3, tl.noise.Constant(1.0))
+    network = tl.network.ResidualMLP(3, (2,), width=8, depth=1).double()
+    model = tl.Model(process, tl.denoise.NetworkDenoiser(network), shape=(2,))
+    with pytest.raises(
+        ValueError, match=r"weights in float64, which sim.* does not have: write torch.set_default_dtype"
+    ):
+        model.to("sim")
+    with pytest.raises(ValueError, match=r"weights in float64, which sim.* does not have"):
+        tl.fit(torch.zeros(9, 2, dtype=torch.int64), num_states=3, process=process, network=network, steps=1)
 
 
 def test_states_of_default_generators_are_restored(each_sim):

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tauleap import _device
+from tauleap import _device, _memory
 
 
 def test_auto_is_the_cpu_where_there_is_no_accelerator(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -24,6 +24,24 @@ def test_unknown_names_are_refused(name: str) -> None:
         _device.resolve(name)
 
 
+@pytest.mark.parametrize("name", ["cpu:256", "cuda:300", "cuda:256"])
+def test_an_index_that_torch_would_shorten_is_refused_as_it_was_written(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 64)
+    with pytest.raises(ValueError, match=f"device '{name}' does not exist"):
+        _device.resolve(name)
+
+
+def test_a_device_of_cuda_is_initialised_before_it_is_seeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    generators: list[torch.Generator] = []
+    monkeypatch.setattr(torch.cuda, "init", lambda: generators.extend(torch.Generator() for _ in range(2)))
+    monkeypatch.setattr(torch.cuda, "default_generators", generators)
+    _device.seed_default(torch.device("cuda", 1), 7)
+    assert [generator.initial_seed() == 7 for generator in generators] == [False, True]
+
+
 @pytest.mark.parametrize("name", ["meta", "hpu", "cuda:64"])
 def test_devices_that_the_machine_does_not_have_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"device '{name}' (is not available|does not exist)"):
@@ -41,11 +59,11 @@ def test_the_index_must_exist(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_memory_of_the_cpu_is_that_of_the_machine_or_of_its_container(
     monkeypatch: pytest.MonkeyPatch, tmp_path
 ) -> None:
-    whole = _device.total_memory(torch.device("cpu"))
+    whole = _memory.total_memory(torch.device("cpu"))
     assert whole > 2**20
     (tmp_path / "memory.max").write_text("max\n")
     (tmp_path / "limit").write_text(f"{2**20}\n")
-    monkeypatch.setattr(_device, "_CGROUP_LIMITS", (str(tmp_path / "memory.max"), str(tmp_path / "none")))
-    assert _device.total_memory(torch.device("cpu")) >= whole
-    monkeypatch.setattr(_device, "_CGROUP_LIMITS", (str(tmp_path / "limit"),))
-    assert _device.total_memory(torch.device("cpu")) == 2**20
+    monkeypatch.setattr(_memory, "_CGROUP_LIMITS", (str(tmp_path / "memory.max"), str(tmp_path / "none")))
+    assert _memory.total_memory(torch.device("cpu")) >= whole
+    monkeypatch.setattr(_memory, "_CGROUP_LIMITS", (str(tmp_path / "limit"),))
+    assert _memory.total_memory(torch.device("cpu")) == 2**20

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sysconfig
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,21 +69,33 @@ def run(block: Block, page: str, namespace: dict[str, Any]) -> None:
     exec(compile("\n" * (block.line - 1) + block.body, page, "exec"), namespace)
 
 
+PAGES = ["README.md", *(f"docs/{path.name}" for path in sorted(DOCS.glob("*.md")))]
+
+
 def test_python_blocks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = blocks(readme(), "python")
-    assert found, "the README shows no Python"
-    monkeypatch.chdir(tmp_path)
-    namespace = {"__name__": "readme"}
-    for block in found:
-        run(block, "README.md", namespace)
+    assert blocks(readme(), "python"), "the README shows no Python"
+    run_page("README.md", tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("page", sorted(path.name for path in DOCS.glob("*.md")))
+@pytest.mark.parametrize("page", PAGES[1:])
 def test_python_blocks_of_the_documentation_run(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path, monkeypatch)
+
+
+@pytest.mark.usefixtures("sim")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks((ROOT / page).read_text("utf-8"), "python")])
+def test_python_blocks_run_on_an_accelerator(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same blocks where "auto" is a simulated accelerator; minutes and hundreds of steps become a few steps."""
+    run_page(page, tmp_path, monkeypatch, lambda body: re.sub(r"minutes=[\d.]+|\bsteps=\d{3,}", "steps=20", body))
+
+
+def run_page(
+    page: str, folder: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[str], str] = lambda body: body
+) -> None:
+    monkeypatch.chdir(folder)
     namespace = {"__name__": "page"}
-    for block in blocks((DOCS / page).read_text(encoding="utf-8"), "python"):
-        run(block, page, namespace)
+    for block in blocks((ROOT / page).read_text(encoding="utf-8"), "python"):
+        run(block._replace(body=change(block.body)), page, namespace)
 
 
 def test_commands_run(tmp_path: Path) -> None:

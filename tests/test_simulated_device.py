@@ -261,3 +261,31 @@ def test_a_device_without_float64_rejects_it(sim32, make):
     with pytest.raises(TypeError, match="float64"):
         make()
     assert torch.zeros(2, device="sim").dtype == torch.float32
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (torch.linalg.svd, "linalg"),
+        (torch.linalg.svdvals, "linalg"),
+        (torch.linalg.eig, "linalg"),
+        (torch.linalg.eigvals, "linalg"),
+        (torch.linalg.eigvalsh, "linalg"),
+        (torch.linalg.matrix_exp, "linalg"),
+        (torch.histc, "histc"),
+    ],
+)
+def test_operations_that_look_at_their_numbers_are_waits(sim, operation, kind):
+    x = torch.eye(3, device=sim)
+    with simulated.waits() as found:
+        operation(x)
+    assert found[kind] >= 1
+
+
+def test_a_generator_given_by_its_place_must_live_where_the_draw_is_made(sim):
+    rates = torch.ones(3)
+    with pytest.raises(RuntimeError, match="Expected a 'cpu' device type for generator but found 'sim'"):
+        torch.poisson(rates, torch.Generator(sim))
+    with pytest.raises(RuntimeError, match="Expected a 'sim' device type for generator but found 'cpu'"):
+        torch.poisson(rates.to(sim), torch.Generator())
+    assert torch.poisson(rates.to(sim), torch.Generator(sim)).device == sim

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from tauleap import _device
+from tauleap import _device, _memory
 
 _MOST_ROWS, _MOST_ROWS_ON_CPU = 2**14, 2**10
 """On a CPU more rows per batch were not faster. The limit of accelerators, which have more lanes to fill, was not
@@ -26,8 +26,8 @@ def batch_memory(device: torch.device) -> int:
         device: a device of this machine.
     """
     if _device.is_host(device):
-        return min(2**30, _device.total_memory(device) // 8)
-    return _device.total_memory(device) // 4
+        return min(2**30, _memory.total_memory(device) // 8)
+    return _memory.total_memory(device) // 4
 
 
 def default_batch_size(device: torch.device, entries: int, *, evaluations: int = 1, memory: float | None = None) -> int:

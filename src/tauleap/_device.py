@@ -12,20 +12,19 @@ Three rules follow from what a device can do, and no other module asks for its t
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
-from pathlib import Path
+from functools import cache, wraps
+from typing import ParamSpec, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 CPU = torch.device("cpu")
 META = torch.device("meta")
 """Tensors with a shape and no values."""
-_UNKNOWN_MEMORY = 4 * 2**30
-"""Bytes, for a device whose module does not report its memory: less than any accelerator of the last years has."""
-_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
 def resolve(device: str | torch.device = "auto") -> torch.device:
@@ -52,6 +51,9 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
         raise TypeError(f"device must be a name such as 'cuda', or a torch.device, got {type(device).__name__}")
     try:
         chosen = torch.device(device)
+        # torch keeps the index in 8 bits, and reads cuda:300 as cuda:44.
+        if isinstance(device, str) and ":" in device and int(device.rpartition(":")[2]) != chosen.index:
+            raise ValueError(f"device {device!r} does not exist: the numbers of devices begin with 0 and are small")
     except RuntimeError as error:
         raise ValueError(
             f"device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got {str(device)!r}: write auto to have "
@@ -60,7 +62,7 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
     count = count_devices(chosen.type)
     if count == 0:
         raise ValueError(f"device {str(chosen)!r} is not available on this machine, {_available()}")
-    if chosen.index is not None and chosen.index >= count:
+    if chosen.index is not None and not 0 <= chosen.index < count:
         raise ValueError(
             f"device {str(chosen)!r} does not exist: this machine has {count} of type {chosen.type}, numbered from 0"
         )
@@ -82,6 +84,25 @@ def count_devices(kind: str) -> int:
     return int(module.device_count()) if module.is_available() else 0
 
 
+def cpu_by_default(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Let a function of the public interface make new tensors on the CPU, whatever the user's default device.
+
+    It moves them itself. Nothing is done where the default is the CPU, since torch then has less to do per operation.
+
+    Args:
+        function: any function or method.
+    """
+
+    @wraps(function)
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        if is_host(torch.get_default_device()):
+            return function(*args, **kwargs)
+        with CPU:
+            return function(*args, **kwargs)
+
+    return call
+
+
 def is_host(device: torch.device) -> bool:
     """Return whether tensors there can be looked at without waiting: whether it is the CPU.
 
@@ -93,13 +114,14 @@ def is_host(device: torch.device) -> bool:
 
 @cache
 def has_float64(device: torch.device) -> bool:
-    """Return whether a device has float64, which mps has not; found out by trying, once per device.
+    """Return whether a device computes in float64, which mps does not; found out by trying, once per device.
 
     Args:
         device: a device of this machine.
     """
     try:
-        torch.empty(0, dtype=torch.float64, device=device)
+        # Computed with, since some devices of xpu hold float64 without computing in it.
+        torch.zeros(1, dtype=torch.float64, device=device).add_(1.0)
     except (TypeError, RuntimeError):
         return False
     return True
@@ -112,6 +134,23 @@ def _has_generators(device: torch.device) -> bool:
     except (NotImplementedError, RuntimeError):
         return False
     return True
+
+
+def check_weights(module: nn.Module, device: torch.device) -> None:
+    """Refuse to move a network in float64 to a device without it.
+
+    Args:
+        module: the network.
+        device: where to.
+
+    Raises:
+        ValueError: it has weights in float64, and the device does not.
+    """
+    if not has_float64(device) and any(weight.dtype == torch.float64 for weight in module.parameters()):
+        raise ValueError(
+            f"the network has weights in float64, which {device} does not have: write torch.set_default_dtype("
+            "torch.float32) before it is built, or device='cpu'"
+        )
 
 
 def widest_dtype(device: torch.device) -> torch.dtype:
@@ -220,6 +259,7 @@ def seed_default(device: torch.device, seed: int) -> None:
     if is_host(device):
         torch.default_generator.manual_seed(seed)
     elif device.type == "cuda":  # on this device alone: ``torch.cuda.manual_seed`` takes longer
+        torch.cuda.init()  # before which there are no generators
         index = torch.cuda.current_device() if device.index is None else device.index
         torch.cuda.default_generators[index].manual_seed(seed)
     else:
@@ -321,27 +361,6 @@ def cpu_cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def total_memory(device: torch.device) -> int:
-    """Return the bytes of memory that a device has, those in use by others included.
-
-    The number is the same at every call on one machine, so that what is derived from it (the default batch size, on
-    which samples depend) is too.
-
-    Args:
-        device: a device of this machine.
-    """
-    if is_host(device):
-        return min(_limits())
-    module = torch.get_device_module(device)
-    if hasattr(module, "mem_get_info"):
-        return int(module.mem_get_info(device)[1])
-    if hasattr(module, "recommended_max_memory"):  # mps, which shares the memory of the CPU
-        return int(module.recommended_max_memory())
-    if hasattr(module, "get_device_properties"):
-        return int(module.get_device_properties(device).total_memory)
-    return _UNKNOWN_MEMORY
-
-
 def synchronize(device: torch.device) -> None:
     """Wait until a device has finished its work, so that a clock measures it.
 
@@ -357,14 +376,3 @@ def _available() -> str:
     if not torch.accelerator.is_available():
         return "which has no accelerator: write cpu or auto"
     return f"whose devices are cpu and {torch.accelerator.current_accelerator()}: write one of them, or auto"
-
-
-def _limits() -> list[int]:
-    """The memory of the machine, and the limit of the container if there is one."""
-    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for name in _CGROUP_LIMITS:
-        try:
-            found.append(int(Path(name).read_text()))
-        except (OSError, ValueError):  # no container, or "max"
-            continue
-    return found

@@ -37,8 +37,8 @@ def uniforms(shape: Sequence[int], device: torch.device, generator: torch.Genera
     """float64 numbers in [0, 1), drawn where the generator lives and moved to ``device``."""
     if isinstance(generator, PartOfBatch) and shape:
         number, *rest = shape
-        return _part(_rand((generator.parts * number, *rest), device, generator), generator).to(device)
-    return _rand(shape, device, generator).to(device)
+        return _moved(_part(_rand((generator.parts * number, *rest), device, generator), generator), device)
+    return _moved(_rand(shape, device, generator), device)
 
 
 def stratified(number: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
@@ -46,13 +46,18 @@ def stratified(number: int, device: torch.device, generator: torch.Generator | N
     total = number * (generator.parts if isinstance(generator, PartOfBatch) else 1)
     within = _rand((total,), device, generator)
     places = (_rand((total,), device, generator).argsort() + within) / total
-    return (_part(places, generator) if isinstance(generator, PartOfBatch) else places).to(device)
+    return _moved(_part(places, generator) if isinstance(generator, PartOfBatch) else places, device)
 
 
 def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
     where = device if generator is None else generator.device
     _device.check_generator(where)  # without float64 there are no tails
     return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator)
+
+
+def _moved(drawn: Tensor, device: torch.device) -> Tensor:
+    """The draws on another device without waiting for it; float64 there too, since rounded draws could reach 1."""
+    return _device.moved_to(drawn, device, torch.float64)
 
 
 def _part(whole: Tensor, generator: PartOfBatch) -> Tensor:

@@ -16,6 +16,7 @@ from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._seeds import check_seed
 from tauleap.data import Dataset
+from tauleap.data.array.memory_map import MappedRows
 from tauleap.data.format import Format
 from tauleap.data.memory import Kind, read, restore
 from tauleap.data.observed_cells import known_cells
@@ -25,10 +26,14 @@ from tauleap.evaluate import Estimate, bits_per_dim
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
+from tauleap.objective.noised_batch import has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
 from tauleap.storage.save import save
+
+_ROWS_OF_FILES = 2**12
+"""Of a file that is larger than the memory may be, so many rows are read at a time."""
 
 
 class Model:
@@ -92,6 +97,7 @@ class Model:
         """The device of the weights."""
         return next((p.device for p in self.reverse.parameters()), _device.CPU)
 
+    @_device.cpu_by_default
     def sample(
         self,
         n: int,
@@ -155,6 +161,7 @@ class Model:
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
         return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
 
+    @_device.cpu_by_default
     def complete(
         self,
         x: Any,
@@ -212,6 +219,7 @@ class Model:
         each = [restore(part, self.kind, self.form, index) for part in parts]
         return each[0] if variants == 1 else each
 
+    @_device.cpu_by_default
     def bits_per_dim(
         self,
         x: Any,
@@ -235,17 +243,19 @@ class Model:
             condition: input of a conditional network, with one entry per row. Default: none.
             progress: show a progress bar. Default: false.
         """
-        data = self.encode(x)
-        rows = data.rows(torch.arange(len(data))).to(self.device)
-        known = None if observed is None else Observed(known_cells(data, observed, self.form).to(self.device), rows)
+        data = self.encode(x, load=False)
+        if isinstance(data.x, MappedRows) and len(data) > _ROWS_OF_FILES:
+            return self._bits_of_file(data, observed, samples, seed, batch_size, condition, progress)
+        rows = data.rows(torch.arange(len(data)))  # each batch of them is moved to the device
+        known = None if observed is None else Observed(known_cells(data, observed, self.form), rows)
         return bits_per_dim(
             self.reverse,
             rows,
             samples=samples,
             batch_size=self.default_batch_size() if batch_size is None else batch_size,
             observed=known,
-            missing=None if data.missing is None else data.missing.to(self.device),
-            condition=None if condition is None else condition.to(self.device),
+            missing=data.missing,
+            condition=condition,
             generator=self._generator(seed),
             progress=progress,
         )
@@ -261,17 +271,49 @@ class Model:
         entries = math.prod(self.shape or (1,)) * self.num_states
         return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
 
-    def encode(self, x: Any) -> Dataset:
+    @_device.cpu_by_default
+    def _bits_of_file(
+        self,
+        data: Dataset,
+        observed: Any,
+        samples: int,
+        seed: int | None,
+        batch_size: int | None,
+        condition: Tensor | None,
+        progress: bool,
+    ) -> Estimate[float]:
+        """Return bits/dim of rows that stay in their file, of which some are in memory at a time."""
+        generator, size = self._generator(seed), self.default_batch_size() if batch_size is None else batch_size
+        known = None if observed is None else known_cells(data.select(torch.arange(1)), observed, self.form)
+        bits = []
+        for index in torch.arange(len(data)).split(_ROWS_OF_FILES):
+            rows = data.rows(index)
+            part = bits_per_dim(
+                self.reverse,
+                rows,
+                samples=samples,
+                batch_size=size,
+                per_datapoint=True,
+                observed=None if known is None else Observed(known.expand(rows.shape), rows),
+                condition=condition[index] if condition is not None and has_rows(condition, len(data)) else condition,
+                generator=generator,
+                progress=progress,
+            )
+            bits.append(part.value)
+        return Estimate.of_mean(torch.cat(bits))
+
+    def encode(self, x: Any, *, load: bool = True) -> Dataset:
         """Return data as a dataset of states.
 
         Args:
             x: rows of the type that the model was fitted on.
+            load: whether rows that stay in a file are read into memory.
 
         Raises:
             ValueError: the rows have another shape than those of the model.
         """
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
-        data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1)
+        data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1, load=load)
         if self.shape is not None and data.shape != self.shape:
             raise ValueError(f"x must be rows of the shape {self.shape}, (n, *shape), got rows of {data.shape}")
         return data
@@ -288,9 +330,12 @@ class Model:
         Raises:
             ValueError: No such device is known, or this machine does not have it.
         """
-        self.reverse.to(_device.resolve(device))
+        device = _device.resolve(device)
+        _device.check_weights(self.denoiser, device)
+        self.reverse.to(device)
         return self
 
+    @_device.cpu_by_default
     def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
         """Write ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`, and return the folder.
 
@@ -330,6 +375,7 @@ class Model:
         shape = self.shape if observed is None else tuple(observed.values.shape[1:])
         sites = math.prod(shape or ()) if observed is None or n == 0 else int((~observed.mask).flatten(1).sum(1).max())
         plan = self.sampling_plan(steps=steps, sampler=sampler, grid=grid, sites=sites)
+        size = self.default_batch_size(evaluations=1 if guidance == 1 else 2) if batch_size is None else batch_size
         with evaluating(reverse):
             drawn = sample(
                 reverse,
@@ -339,9 +385,7 @@ class Model:
                 final=plan.final,
                 observed=observed,
                 condition=condition,
-                batch_size=self.default_batch_size(evaluations=1 if guidance == 1 else 2)
-                if batch_size is None
-                else batch_size,
+                batch_size=size,
                 generator=self._generator(seed),
                 progress=progress,
             )
@@ -349,10 +393,7 @@ class Model:
 
     def _generator(self, seed: int | None) -> torch.Generator:
         generator = torch.Generator()
-        if seed is None:
-            generator.seed()
-        else:
-            generator.manual_seed(check_seed(seed))
+        generator.seed() if seed is None else generator.manual_seed(check_seed(seed))
         return generator
 
     def __repr__(self) -> str:

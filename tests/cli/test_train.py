@@ -75,6 +75,8 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
     monkeypatch.setattr(_device, "cpu_cores", lambda: 2)
     flags = "--steps 9 --batch-size 4 --lr 0.5 --seed 3 --checkpoint-every 2 --precision bf16-mixed --minutes 1.5"
+    monkeypatch.setenv("NODE_RANK", "0")  # the machines are started by hand
+    monkeypatch.setenv("MASTER_ADDR", "10.0.0.1")
     more = "--devices 2 --nodes 3 --strategy ddp --device cpu --accumulate 2 --compile --keep 7"
     assert cli.main(["train", "digits", *flags.split(), *more.split()]) == 0
     ((recipe, run),) = seen

@@ -15,9 +15,11 @@ import torch
 from safetensors.torch import load_file
 
 import tauleap as tl
-from tauleap import cli
+from tauleap import _memory, cli
 from tauleap.choose import NETWORKS, OBJECTIVES, PROCESSES
+from tauleap.choose.networks import choose_network
 from tauleap.cli.commands.train import Train
+from tauleap.data import Dataset
 
 SCRIPT = Path(sysconfig.get_path("scripts")) / "tauleap"
 
@@ -90,6 +92,46 @@ def test_options_arrive_and_are_recorded(table: Path, tmp_path: Path, capsys: py
         assert difference in error
         assert error.count("\n") == 1
     assert before == {path: path.read_bytes() for path in out.rglob("*") if path.is_file() and path.name != ".lock"}
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [
+        ({"depth": 10**6}, "depth must be at most 1,000, got 1,000,000"),
+        ({"width": 99_999_999}, "width must be at most 65,536, got 99,999,999"),
+        ({"width": 2**16, "depth": 900}, r"has [\d,]+ weights, which take [\d,]+ GB in training, .* a smaller width"),
+    ],
+)
+@pytest.mark.parametrize("network", NETWORKS)
+def test_sizes_that_do_not_fit_into_memory_are_refused(
+    network: str, sizes: dict[str, int], told: str, tmp_path: Path
+) -> None:
+    rows = torch.zeros(4, 16, 16, dtype=torch.int64) if network == "unet" else torch.zeros(4, 3, dtype=torch.int64)
+    with pytest.raises(ValueError, match=told):
+        tl.fit(rows, num_states=4, network=network, steps=1, out=tmp_path / "run", progress=False, **sizes)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+def test_weights_are_counted_before_a_network_is_built(network: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    shape, sizes = (16, 16) if network == "unet" else (8,), {"width": 16, "depth": 3}
+    data = Dataset(torch.zeros(4, *shape, dtype=torch.int64), num_states=4)
+    noise = tl.noise.Absorbing(5, tl.noise.LogLinear())
+    plan = choose_network(network, data, noise, ordinal=True, minutes=1.0, **sizes)
+    number = sum(weight.numel() for weight in plan.build().parameters())
+    monkeypatch.setattr(_memory, "total_memory", lambda _: 20 * number)
+    choose_network(network, data, noise, ordinal=True, minutes=1.0, **sizes)
+    monkeypatch.setattr(_memory, "total_memory", lambda _: 20 * number - 1)
+    with pytest.raises(ValueError, match=f"has {number:,} weights"):
+        choose_network(network, data, noise, ordinal=True, minutes=1.0, **sizes)
+
+
+def test_a_seed_that_is_too_large_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"seed must be at most 2\*\*63 - 1, got 1180591620717411303424"):
+        tl.fit(torch.zeros(4, 2, dtype=torch.int64), num_states=2, steps=1, seed=2**70, out=tmp_path / "run")
+    with pytest.raises(ValueError, match=r"seed must be at most 2\*\*63 - 1"):
+        tl.load("toy", device="cpu").sample(2, seed=2**70)
+    assert not (tmp_path / "run").exists()
 
 
 def test_without_a_folder_several_processes_are_refused() -> None:

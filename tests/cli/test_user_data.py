@@ -230,6 +230,9 @@ def test_the_selected_sampler_is_reported_and_recorded(
     assert told(["sample", run, "-n", 5, *leaps], capsys)["sampling"]["sampler"] == "Ancestral()"
     corrected = told(["sample", run, "-n", 5, "--correctors", 1, "--out", tmp_path / "d"], capsys)["sampling"]
     assert corrected["sampler"] == "WithCorrector(Ancestral(), steps=1, scale=1, start=1)"
+    assert corrected["reason"] == "correctors need steps, which FirstHitting() does not have"
+    few = told(["sample", run, "-n", 5, "--correctors", 1, "--steps", 2, "--out", tmp_path / "e"], capsys)["sampling"]
+    assert few["reason"] == model.sampling_plan(steps=2).reason
     assert told(["complete", run, data, "--out", tmp_path / "c"], capsys)["sampling"]["sampler"] == "FirstHitting()"
 
 

@@ -20,7 +20,8 @@ from tauleap.evaluate import (
 from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
 from tauleap.sampling import Ancestral, TauLeaping, Trapezoidal, uniform_grid
 from tauleap.testing import cases
-from tests.devices.parts import SITES, assert_same, data, model, on_both
+from tests import simulated
+from tests.devices.parts import SITES, assert_same, data, model, move, on_both
 
 
 @pytest.mark.parametrize("name", cases.of_every_kind())
@@ -47,6 +48,20 @@ def test_bits_per_datapoint_with_observed_and_missing_sites(each_sim):
     named = {"observed": Observed(mask, x0), "missing": mask.flip(0), "condition": torch.linspace(0, 1, len(x0))}
     here, there = on_both(bits, each_sim, model(process), x0, **named)
     assert there == pytest.approx(here, rel=1e-4)
+
+
+def test_rows_may_stay_on_the_cpu(each_sim):
+    """Each batch of them is moved to the model."""
+    process = cases.of_every_kind()["absorbing"]
+    x0, reverse = data(process), move(model(process), each_sim)
+    mask = torch.zeros_like(x0, dtype=torch.bool)
+    mask[:3, 0] = True
+    named = {"observed": Observed(mask, x0), "missing": mask.flip(0), "condition": torch.linspace(0, 1, len(x0))}
+    with simulated.uploads() as found:
+        there = bits_per_dim(reverse, x0, samples=2, generator=torch.Generator().manual_seed(0), **named)
+    here = bits_per_dim(model(process), x0, samples=2, generator=torch.Generator().manual_seed(0), **named)
+    assert there.value == pytest.approx(here.value, rel=1e-4)
+    assert str(tuple(x0.shape)) not in found
 
 
 @pytest.mark.parametrize("name", ["uniform", "absorbing", "birth/death"])

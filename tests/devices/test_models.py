@@ -76,6 +76,30 @@ def test_a_model_is_fitted_saved_and_loaded_there(each_sim: torch.device, tmp_pa
     assert torch.equal(again.sample(4, steps=3, seed=0), there.sample(4, steps=3, seed=0))
 
 
+@pytest.mark.parametrize("how", ["default device", "context"])
+def test_a_default_device_of_the_user_changes_nothing(sim: torch.device, tmp_path: Path, how: str) -> None:
+    rows = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)
+
+    def numbers() -> tuple[Tensor, float]:
+        model = tl.fit(rows, steps=2, seed=1, progress=False)
+        loaded = tl.load(model.save(tmp_path / "saved"))
+        filled = loaded.complete(rows[:4], observed=[True, True, False, False], steps=3, seed=0)
+        return torch.cat([loaded.sample(4, steps=3, seed=0), filled]), loaded.bits_per_dim(rows[:9], seed=0).value
+
+    expected = numbers()
+    if how == "context":
+        with sim:
+            found = numbers()
+    else:
+        torch.set_default_device(sim)
+        try:
+            found = numbers()
+        finally:
+            torch.set_default_device(None)
+    assert torch.equal(found[0].cpu(), expected[0])
+    assert found[1] == expected[1]
+
+
 class Cycle(tl.noise.ForwardProcess):
     """A process without buffers, which makes its generator on the CPU."""
 

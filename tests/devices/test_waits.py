@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import tauleap as tl
 from tauleap import ReverseProcess
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.testing import cases
@@ -12,8 +13,9 @@ from tests.devices.test_objectives import OBJECTIVES
 from tests.devices.test_samplers import SAMPLERS, fits
 from tests.devices.waits import waits_per_evaluation, waits_per_step
 
-JUMP_BY_JUMP = ("first hitting", "uniformization")
-"""They select sites and samples for every jump, whose number no grid fixes."""
+JUMP_BY_JUMP = ("uniformization",)
+"""It selects sites and samples for every candidate, whose number no grid fixes, and looks for the next candidate of
+each sample until it has one."""
 KINDS = ("uniform", "absorbing", "rank one", "birth/death", "cycle")
 EVERY_TIME = "discrete time, all"
 """It evaluates the network once for each of its three times."""
@@ -25,6 +27,17 @@ def test_samplers(sim, name, label):
     process = cases.of_every_kind()[name]
     if fits(SAMPLERS[label], process):
         assert waits_per_evaluation(sim, process, SAMPLERS[label]) <= 2
+
+
+@pytest.mark.parametrize("name", ["toy", "mnist-small"])
+def test_the_draws_of_a_model_are_copied_without_waiting(sim, name):
+    """Its generator is on the CPU, and every draw is copied to the device."""
+    model = tl.load(name)
+    assert model.device == sim
+    model.sample(2, steps=3, seed=0)
+    with simulated.uploads() as found:
+        model.sample(2, steps=3, seed=0)
+    assert not found
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
 
 import torch
 
 import tauleap as tl
-from tauleap import ReverseProcess
+from tauleap import Model
+from tauleap.data import Dataset
+from tauleap.denoise import NetworkDenoiser
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.sampling import Sampler, uniform_grid
+from tauleap.training import Recipe, Run, Settings
+from tauleap.training.engine import Engine
 from tests import simulated
-from tests.devices.parts import SITES, data, model, move
+from tests.devices.parts import SITES, Network, data, model, move
 
 ROWS = 12
 
@@ -45,24 +49,19 @@ def waits_per_evaluation(device: torch.device, process: ForwardProcess, sampler:
 
 
 def waits_per_step(device: torch.device, process: ForwardProcess, objective: Objective) -> float:
-    """Return how often the host waits per step of an optimiser, the first one not counted."""
-    reverse: ReverseProcess = move(model(process), device)
-    step = _training_step(reverse, data(process).to(device), objective, torch.Generator(device).manual_seed(0))
-    step()
-    with simulated.waits() as found:
-        step()
-        step()
-    return found.total() / 2
-
-
-def _training_step(
-    reverse: ReverseProcess, x0: torch.Tensor, objective: Objective, generator: torch.Generator
-) -> Callable[[], None]:
-    optimizer = torch.optim.AdamW(reverse.parameters())
-
-    def step() -> None:
-        optimizer.zero_grad()
-        objective(reverse, x0, generator=generator).mean().backward()
-        optimizer.step()
-
-    return step
+    """Return how often the host waits per step of training, blocking copies to the device included."""
+    x0 = data(process)
+    rows = Dataset(x0, num_states=int(x0.max()) + 1)
+    recipe = Recipe(
+        "waits",
+        lambda: (rows, None),
+        lambda: Model(copy.deepcopy(process), NetworkDenoiser(Network(process.num_states)), shape=(SITES,)),
+        objective,
+        Settings(batch_size=len(x0), lr=1e-3),
+    )
+    engine = Engine(Run(out="", device=str(device)).launch("32-true"), recipe, recipe.model(), rows)
+    engine.step(0)  # the kernels and buffers that are made once
+    with simulated.waits() as waits, simulated.uploads() as uploads:
+        engine.step(1)
+        engine.step(2)
+    return (waits.total() + uploads.total()) / 2

@@ -28,8 +28,9 @@ Within a fixture ``torch.Generator("sim")``, ``torch.manual_seed``, ``torch.rand
 ``waits`` counts what stops the host until the device has finished: reading a value (``item``: ``.item()``, ``bool``,
 ``float``; ``to_cpu``: ``.cpu()``, ``.to("cpu")``, ``.tolist()``), shapes that depend on values (``nonzero``,
 ``masked_select``, ``unique``, ``repeat_interleave``, ``bincount``, and ``index`` and ``index_put`` with a Boolean
-mask), and ``equal`` and ``linalg``, which look at their result. ``uploads`` counts copies from the CPU to the device
-that are not ``non_blocking``, such as that of ``torch.tensor(..., device="sim")``: CUDA waits for them as well.
+mask), ``histc``, which looks for its limits, and ``equal`` and ``linalg``, which look at their result. ``uploads``
+counts copies from the CPU to the device that are not ``non_blocking``, such as that of
+``torch.tensor(..., device="sim")``: CUDA waits for them as well.
 
 One registration serves the whole process and must come before its first ``backward``, as autograd counts the devices
 then: ``conftest.py`` calls ``register`` when it is imported. A program outside of pytest, such as a benchmark, writes
@@ -130,7 +131,7 @@ class _OneDevice(torch.overrides.TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
-        if isinstance(kwargs.get("generator"), Generator):
+        if any(isinstance(each, Generator) for each in (*args, *kwargs.values())):  # some take it by its place
             tensors = [o for o in pytree.tree_leaves(out) if isinstance(o, torch.Tensor)]
             if any(o.device.type != "sim" for o in tensors):
                 raise RuntimeError(f"Expected a 'cpu' device type for generator but found 'sim' in {func}")

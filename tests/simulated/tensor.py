@@ -38,6 +38,12 @@ _WAIT = {
     "unique_consecutive": "unique",
     "_linalg_check_errors": "linalg",
     "_linalg_eigh": "linalg",
+    "_linalg_eigvals": "linalg",
+    "linalg_eig": "linalg",
+    "linalg_eigvals": "linalg",
+    "_linalg_svd": "linalg",
+    "linalg_matrix_exp": "linalg",
+    "histc": "histc",
 }
 _MASKED = {"index": "index", "index_put": "index_put", "index_put_": "index_put", "_index_put_impl_": "index_put"}
 

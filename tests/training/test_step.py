@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import torch
+from lightning_fabric import Fabric
+from lightning_fabric.plugins.precision import MixedPrecision
 from rich.console import Console
 
 import tauleap as tl
@@ -67,6 +69,25 @@ def test_the_gradient_is_scaled_down_to_its_largest_norm(recipe, tmp_path: Path,
     torch.testing.assert_close(gradient(), before * 0.5 / told, rtol=1e-4, atol=1e-8)
     engine._clip(100.0)  # short enough already
     torch.testing.assert_close(gradient(), before * 0.5 / told, rtol=1e-4, atol=1e-8)
+
+
+def test_the_gradient_of_16_mixed_is_unscaled_before_it_is_clipped(recipe) -> None:
+    """With the scaler of CUDA, which works on the CPU as well; the step is that of 32-true up to rounding."""
+    made = recipe(dropout=0.0, clip=0.5)
+    scaled = MixedPrecision("16-mixed", "cpu", scaler=torch.amp.GradScaler("cpu", init_scale=1024.0))
+    steps, norms = [], []
+    for fabric in (Fabric(accelerator="cpu", devices=1), Fabric(accelerator="cpu", devices=1, plugins=scaled)):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            engine = Engine(fabric, made, made.model(), made.data()[0])
+            for parameter in engine.network.parameters():
+                torch.nn.init.normal_(parameter, std=0.3)
+            before = torch.cat([parameter.detach().flatten() for parameter in engine.network.parameters()])
+            norms.append(engine.step(0)["gradient_norm"])
+        after = torch.cat([parameter.detach().flatten() for parameter in engine.network.parameters()])
+        steps.append(after - before)
+    torch.testing.assert_close(norms[1], norms[0], rtol=0.02, atol=0.0)
+    assert torch.cosine_similarity(steps[0], steps[1], dim=0) > 0.9
 
 
 def test_the_published_weights_are_the_ramped_average_of_the_raw_ones(recipe, tmp_path: Path) -> None:

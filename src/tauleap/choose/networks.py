@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import nn
 
-from tauleap import _check, _device
+from tauleap import _check, _device, _memory
 from tauleap.data import Dataset
 from tauleap.denoise import Denoiser, NetworkDenoiser
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import Absorbing, ForwardProcess
 
 NETWORKS = ("residual-mlp", "sequence-transformer", "music-transformer", "unet")
@@ -26,6 +27,12 @@ _FEW_SITES, _FEW_INDICATORS = 64, 2048
 """Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
 _MOST_INDICATORS = 2**20
 """Sites times states of a residual MLP: its first and last layers have a weight for each and each unit of width."""
+
+
+_MOST_WIDTH, _MOST_DEPTH = 2**16, 1000
+"""Several times those of the largest published transformers, whose width is 18,432 and whose depth is 126."""
+_BYTES_PER_WEIGHT = 20
+"""In training: the weight, its gradient, two moments of Adam and its average, in float32."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +103,9 @@ def choose_network(
         ValueError: the name is not known, or the network does not suit the data or the sizes.
         TypeError: it is neither a name nor a module.
     """
-    for name, value in (("width", width), ("depth", depth)):
-        if value is not None:
-            _check.integer(name, value, least=1)
+    for name, value, most in (("width", width, _MOST_WIDTH), ("depth", depth, _MOST_DEPTH)):
+        if value is not None and _check.integer(name, value, least=1) > most:
+            raise ValueError(f"{name} must be at most {most:,}, got {value:,}")
     task = _Task(data, process, minutes, width, depth)
     if network is None:
         return _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
@@ -113,11 +120,11 @@ def choose_network(
         raise ValueError("width and depth are for a network that is chosen or named, but network is a module")
 
     def build() -> Denoiser:
-        own = deepcopy(network).to(_device.CPU)  # Training moves it; until then it is with the data.
+        own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it; until then it is with the data.
         return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
 
     plan = _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
-    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(network).__name__}, as given")
+    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(unwrapped(network)).__name__}, as given")
 
 
 def automatic_network(data: Dataset, num_states: int, *, ordinal: bool) -> str:
@@ -143,7 +150,28 @@ def _named(name: str, task: _Task, *, given: bool) -> Plan:
     }
     if name not in makers:
         raise ValueError(f"network must be one of {', '.join(NETWORKS)}, or a torch.nn.Module, got {name!r}")
-    return makers[name](task, given)
+    plan = makers[name](task, given)
+    if task.width is not None or task.depth is not None:
+        _check_memory(name, lambda depth: makers[name](replace(task, depth=depth), given), task)
+    return plan
+
+
+def _check_memory(name: str, plan: Callable[[int | None], Plan], task: _Task) -> None:
+    """Refuse sizes whose weights do not fit into the memory of this machine, before any of it is taken."""
+
+    def weights(depth: int | None) -> int:
+        with _device.META:
+            return sum(weight.numel() for weight in plan(depth).build().parameters())
+
+    # Every block has as many weights as the others, so that two depths show those of any.
+    depth, first = task.depth, weights(None if task.depth is None else 1)
+    number = first if depth is None else first + (depth - 1) * (weights(2) - first)
+    needed, there = _BYTES_PER_WEIGHT * number, _memory.total_memory(_device.CPU)
+    if needed > there:
+        raise ValueError(
+            f"{name} with these sizes has {number:,} weights, which take {needed / 2**30:,.0f} GB in training, and "
+            f"this machine has {there / 2**30:,.0f} GB: write a smaller width (--width) or depth (--depth)"
+        )
 
 
 def _residual_mlp(task: _Task, given: bool) -> Plan:
@@ -177,12 +205,15 @@ def _heads(width: int) -> int:
     return heads
 
 
+def _transformer_dropout(task: _Task, width: int, depth: int) -> float:
+    """Return a dropout for data of fewer cells than weights, which a transformer would memorise."""
+    return 0.1 if task.data.x.numel() < 12 * depth * width**2 else 0.0
+
+
 def _sequence_transformer(task: _Task, given: bool) -> Plan:
     num_states, shape = task.process.num_states, task.data.shape
     width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
-    heads = _heads(width)
-    # Where there are fewer cells than weights it would memorise the rows.
-    dropout = 0.1 if task.data.x.numel() < 12 * depth * width**2 else 0.0
+    heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
         numbers = {"width": width, "depth": depth, "heads": heads}
@@ -197,8 +228,7 @@ def _music_transformer(task: _Task, given: bool) -> Plan:
     if len(task.data.shape) != 1:
         raise ValueError(f"music-transformer is for rows with one axis, got rows of the shape {task.data.shape}")
     width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
-    heads = _heads(width)
-    dropout = 0.1 if task.data.x.numel() < 12 * depth * width**2 else 0.0
+    heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
         numbers = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}

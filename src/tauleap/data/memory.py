@@ -62,18 +62,18 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
     return _encoded_array(data, num_states), None, Kind()
 
 
-def read(data: Any, *, form: Format | None, num_states: int) -> Dataset:
+def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) -> Dataset:
     """Return data of the same type again, in the coding of a format.
 
     Args:
         data: The data.
         form: The format; None for states.
         num_states: How many states there are.
+        load: Whether rows that stay in a file are read into memory.
     """
-    if isinstance(data, LoadedData):
-        return _loaded(data.dataset)
-    if isinstance(data, Dataset):
-        return _loaded(data)
+    if isinstance(data, LoadedData | Dataset):
+        data = data.dataset if isinstance(data, LoadedData) else data
+        return _loaded(data) if load else data
     if is_frame(data):
         if not isinstance(form, TableFormat):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")

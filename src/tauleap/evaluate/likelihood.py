@@ -113,9 +113,12 @@ def bits_per_dim(
         raise TypeError(f"data must be an int64 tensor (n, *shape), got {given}")
     if data.ndim < 1 or data.numel() == 0:
         raise ValueError(f"data must be an int64 tensor (n, *shape) with n >= 1, got shape {tuple(data.shape)}")
-    if _device.lacks_float64(data.device):
-        reverse, data = reverse.on_cpu(), moved(data, _device.CPU)
+    # Rows may stay where they are, usually on the CPU: each batch is moved to the model.
+    device = next((each.device for each in (*reverse.parameters(), *reverse.buffers())), data.device)
+    if _device.lacks_float64(device) or _device.lacks_float64(data.device):
+        reverse, data, device = reverse.on_cpu(), moved(data, _device.CPU), _device.CPU
         observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
+    observed, missing = (moved(value, data.device) for value in (observed, missing))
     missing = check_missing(missing, data, name="data")
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
@@ -134,13 +137,17 @@ def bits_per_dim(
             pick = (row // samples).to(data.device)
             draw = NoisedBatch(
                 reverse,
-                data[pick],
+                moved(data[pick], device),
                 times,
                 objective.needs,
-                t=t[row].to(data.device),
-                observed=None if observed is None else Observed(observed.mask[pick], observed.values[pick]),
-                missing=None if missing is None else missing[pick],
-                condition=condition[pick.to(condition.device)] if condition is not None and by_row else condition,
+                t=t[row].to(device),
+                observed=None
+                if observed is None
+                else moved(Observed(observed.mask[pick], observed.values[pick]), device),
+                missing=None if missing is None else moved(missing[pick], device),
+                condition=moved(
+                    condition[pick.to(condition.device)] if condition is not None and by_row else condition, device
+                ),
                 rows=by_row,
                 generator=generator,
             )

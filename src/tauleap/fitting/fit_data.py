@@ -16,9 +16,10 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from tauleap import _check, _files
+from tauleap import _check, _device, _files
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.printable import printable
+from tauleap._seeds import check_seed
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.format import Format, LoadedData
@@ -32,15 +33,18 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.pretrained import load
 from tauleap.pretrained.checkpoints import write_report
+from tauleap.pretrained.rebuild import OwnParts
 from tauleap.training import RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder
 from tauleap.training.ranks import on_first
 
-_MINUTES = 3.0
+MINUTES = 3.0
+"""The default budget for everything."""
 _MASKING = RandomMasks()
 
 
+@_device.cpu_by_default
 def fit(
     data: Any,
     *,
@@ -125,8 +129,9 @@ def fit(
     began = time.monotonic() if started is None else started
     if out is not None:
         check_run_folder(Path(out))
+    seed = check_seed(seed)
     if minutes is None and steps is None:
-        minutes = _MINUTES
+        minutes = MINUTES
     seconds = math.inf if minutes is None else 60 * _check.positive("minutes", minutes)
     steps = None if steps is None else _check.integer("steps", steps, least=1)
     if checkpoint_every is not None:
@@ -169,11 +174,14 @@ def fit(
         ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
     pieces = run.ranks * run.accumulate
     choice = choose(
-        rows, ordinal=ordinal, minutes=_MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
+        rows, ordinal=ordinal, minutes=MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
     )
     recipe = _recipe(rows, held_out, choice, masking, form, kind, seed)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))
-    classes = check_own(recipe.model(), rows) if has_own else []
+    own = check_own(recipe.model(), rows) if has_own else OwnParts()
+    build = recipe.model
+    recipe = replace(recipe, model=lambda: own.mark(build()))
+    report += own.lines("FOLDER" if out is None else str(out))
     fabric = run.launch(choice.settings.precision)
     console = Console(quiet=not (progress and fabric.is_global_zero))
     for line in (*report, *choice.reasons):
@@ -185,17 +193,19 @@ def fit(
         result = train_until(end, recipe, steps, run, fabric, console=console, checkpoint_every=checkpoint_every)
         beside = {"data": report, "choice": list(choice.reasons), "given": given, "seed": seed}
 
+        def load_model(checkpoint: Path) -> Model:
+            return load(checkpoint, device=fabric.device, **own.to_load(recipe.model))
+
         def measure() -> Model:
             best, model = measured_model(
                 folder,
                 result,
                 rows,
                 held_out,
-                device=fabric.device,
                 seed=seed,
                 began=began,
                 end=began + seconds,
-                classes=classes,
+                load_model=load_model,
             )
             model.about = beside | model.about | {"seconds": time.monotonic() - began}
             if out is not None:
@@ -205,7 +215,7 @@ def fit(
 
         model = on_first(fabric, measure)
         if model is None:
-            return load(folder, classes=classes, device=fabric.device)  # the first rank has published it
+            return load_model(folder)  # the first rank has published it
     about = model.about
     hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
     after = f"after {about['step']} steps: {about['interpretation']}{hint}"
@@ -236,7 +246,7 @@ def longer(about: Mapping[str, Any]) -> int:
     Args:
         about: what :func:`fit` says of the model, with the ``seconds`` that everything took.
     """
-    return max(round(_MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
+    return max(round(MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
 
 
 def _recipe(
@@ -251,5 +261,5 @@ def _recipe(
     def model() -> Model:
         return Model(choice.process, choice.denoiser(), shape=data.shape, form=form, kind=kind)
 
-    settings = replace(choice.settings, seed=_check.integer("seed", seed, least=0))
+    settings = replace(choice.settings, seed=seed)
     return Recipe("fit", lambda: (data, held_out), model, choice.objective, settings, masking=masking)

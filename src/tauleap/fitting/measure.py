@@ -6,7 +6,7 @@ import csv
 import io
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,6 @@ from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.fitting.baseline import independent_rows, varying_sites
 from tauleap.model import Model
-from tauleap.pretrained import load
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
@@ -32,11 +31,10 @@ def measured_model(
     rows: Dataset,
     held_out: Dataset,
     *,
-    device: torch.device,
+    load_model: Callable[[Path], Model],
     seed: int,
     began: float,
     end: float,
-    classes: Sequence[type] = (),
 ) -> tuple[Path, Model]:
     """Return the best checkpoint and its model, whose ``about`` says how good it is on held-out rows.
 
@@ -45,18 +43,17 @@ def measured_model(
         result: how training ended.
         rows: those that were trained with.
         held_out: those to measure with.
-        device: where the model is to be.
+        load_model: loads the model of a checkpoint.
         seed: of the noise.
         began: when everything began, as ``time.monotonic()`` counts.
         end: when the budget ends; infinite where there is none.
-        classes: the user's own classes in the model.
     """
     now = time.monotonic()
     if result.stopped.startswith("SIG"):  # who stops a run does not want to wait
         end = min(end, now + _LAST_SECONDS)
     elif math.isinf(end):
         end = now + min(max(_LAST_SECONDS, now - began), _MOST_SECONDS)
-    best, model, bits = better_checkpoint(folder, result.checkpoint, device, held_out, seed, end, classes)
+    best, model, bits = better_checkpoint(folder, result.checkpoint, load_model, held_out, seed, end)
     found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
     varying = varying_sites(rows)
     model.about = {
@@ -79,33 +76,31 @@ def measured_model(
 def better_checkpoint(
     folder: Path,
     last: Path,
-    device: torch.device,
+    load_model: Callable[[Path], Model],
     data: Dataset,
     seed: int,
     deadline: float,
-    classes: Sequence[type] = (),
 ) -> tuple[Path, Model, Tensor]:
     """Return the last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise.
 
     Args:
         folder: of the run.
         last: the last checkpoint.
-        device: where the model is to be.
+        load_model: loads the model of a checkpoint.
         data: the held-out rows.
         seed: of the noise.
         deadline: when to end, as ``time.monotonic()`` counts; one batch is measured in any case.
-        classes: the user's own classes in the model.
 
     Returns:
         The checkpoint, its model, and bits/dim of each row that there was time for.
     """
     best = _best(folder, last)
-    model = load(last, classes=classes, device=device)
+    model = load_model(last)
     if best == last:
         return last, model, _measured(model, data, seed, deadline)
     now = time.monotonic()
     bits = _measured(model, data, seed, now + (deadline - now) / 2)
-    earlier = load(best, classes=classes, device=device)
+    earlier = load_model(best)
     bits_then = _measured(earlier, data, seed, deadline)
     n = min(len(bits), len(bits_then))
     gain = Estimate.of_mean(bits[:n] - bits_then[:n])

@@ -8,7 +8,24 @@ from torch import Tensor, nn
 
 from tauleap._shapes import SiteMask
 
+_WRAPPERS = ("OptimizedModule", "DataParallel", "DistributedDataParallel")
+"""Of torch: what ``torch.compile`` returns, and what distributes a batch; their ``forward`` takes anything."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def unwrapped(network: nn.Module) -> nn.Module:
+    """Return the module inside the wrappers of torch, such as that of ``torch.compile``.
+
+    >>> inner = nn.Linear(2, 2)
+    >>> unwrapped(nn.DataParallel(inner)) is inner
+    True
+
+    Args:
+        network: any module.
+    """
+    while type(network).__name__ in _WRAPPERS and type(network).__module__.startswith("torch."):
+        network = network._orig_mod if hasattr(network, "_orig_mod") else network.module  # pyright: ignore[reportAssignmentType]
+    return network
 
 
 class Arguments:
@@ -25,6 +42,7 @@ class Arguments:
     """
 
     def __init__(self, network: nn.Module) -> None:
+        network = unwrapped(network)
         parameters = inspect.signature(network.forward).parameters
         kinds = [p.kind for p in parameters.values()]
         takes_anything = inspect.Parameter.VAR_KEYWORD in kinds

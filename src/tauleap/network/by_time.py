@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.arguments import Arguments
 from tauleap.network.checks import check_call
@@ -71,7 +71,7 @@ class ByTime(nn.Module):
     ) -> PerState:
         """What the networks say, each of the samples at its times."""
         check_call(x, t, observed)
-        starts = torch.tensor(self.at, dtype=t.dtype, device=t.device)
+        starts = _device.moved_to(torch.tensor(self.at, dtype=t.dtype, device=_device.CPU), t.device)
         if t.ndim == 0 or t.stride(0) == 0 or len(x) == 0:  # one time for all, which a network embeds once
             number = int((t.flatten()[:1] >= starts[:, None]).sum())
             out = self._ask(number, x, t, observed, condition)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._shapes import Law
 from tauleap.noise.rank_one import RankOneProcess
 from tauleap.noise.schedule import Schedule
@@ -47,7 +47,7 @@ class Absorbing(RankOneProcess):
         return self.law
 
     def prior(self) -> Law:
-        left = torch.exp(-self.schedule.total(1.0)).to(self.law.device)
+        left = _device.moved_to(torch.exp(-self.schedule.total(1.0)), self.law.device)
         data = self.data_states
         return torch.where(data, left / data.sum(-1, keepdim=True), (1 - left) * self.law)
 

@@ -59,7 +59,7 @@ class DiscreteTimeElbo(Objective):
         if _device.is_host(batch.t.device) and not bool(on_grid.all()):
             raise ValueError(f"t must be one of k/{self.steps} with k = 1..{self.steps}, got {batch.t.tolist()}")
         value = batch.sum(batch.at("x_t").step_divergence(batch.x0, s))
-        first = batch.per_sample(number == 1).to(value.device)
+        first = _device.moved_to(batch.per_sample(number == 1), value.device)
         return torch.where(first, 0.0, value), torch.where(first, value, 0.0)
 
     def __repr__(self) -> str:

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
+from torch import nn
 
 from tauleap import _device
 from tauleap.model import Model
+from tauleap.noise import ForwardProcess
 from tauleap.pretrained.download import download, hub_package
 from tauleap.pretrained.loading import load
 
@@ -48,6 +50,8 @@ def load_from_hub(
     *,
     revision: str | None = None,
     classes: Iterable[type] = (),
+    network: nn.Module | None = None,
+    process: ForwardProcess | None = None,
     device: torch.device | str = "auto",
 ) -> Model:
     """Return the model in a repository of the hub, which is downloaded once and then kept.
@@ -56,7 +60,10 @@ def load_from_hub(
         repository: "owner/name".
         revision: A branch or a commit. Default: the main branch.
         classes: Your own classes in the model, see :func:`tauleap.load`.
+        network: The network, where the file cannot rebuild it, see :func:`tauleap.load`.
+        process: The process, where the file cannot rebuild it, see :func:`tauleap.load`.
         device: Where the model is put, see :func:`tauleap.load`. Default: "auto".
     """
     device = _device.resolve(device)  # before anything is downloaded
-    return load(download(repository, revision), classes=classes, device=device)
+    folder = download(repository, revision)
+    return load(folder, classes=classes, network=network, process=process, device=device)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tauleap import _device, _files
 from tauleap._files import safe_read
@@ -17,10 +17,20 @@ from tauleap.data.format import format_from_config
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
 from tauleap.model import Model
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.builtin import builtin_models, locate
 from tauleap.pretrained.checkpoints import latest_checkpoint, read_report
-from tauleap.storage.config import IN_DENOISER, IN_PROCESS, UnknownClassError, build, own_classes, unknown_classes
+from tauleap.storage.config import (
+    IN_DENOISER,
+    IN_PROCESS,
+    UnknownClassError,
+    build,
+    mark_not_rebuildable,
+    not_rebuildable,
+    own_classes,
+    unknown_classes,
+)
 from tauleap.storage.outline import check_denoiser, check_process, check_shape
 from tauleap.storage.save import CHECKSUM, CONFIG, FORMAT, WEIGHTS, config_bytes, has_right_checksum
 from tauleap.storage.weights import read_header, read_weights
@@ -42,7 +52,15 @@ def rewrite_config(folder: str | os.PathLike[str]) -> None:
         file.write(config_bytes(config))
 
 
-def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device: torch.device | str = "auto") -> Model:
+@_device.cpu_by_default
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    classes: Iterable[type] = (),
+    network: nn.Module | None = None,
+    process: ForwardProcess | None = None,
+    device: torch.device | str = "auto",
+) -> Model:
     """Return the model in ``folder``, in evaluation mode, with the averaged weights where it comes from training.
 
     >>> load("toy").shape
@@ -54,16 +72,25 @@ def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device
             Hugging Face hub (``pip install 'tauleap[hub]'``).
         classes: Your own classes in the model, such as a process and a network. The file gives their arguments, so
             list only classes that may be constructed with any arguments.
+        network: A network, or a denoiser, that receives the weights: for a model whose file cannot rebuild it, since
+            its arguments could not be recorded. Default: the one that the file describes.
+        process: The process, for a model whose file cannot rebuild it. Default: the one that the file describes.
         device: Where the model is put: a device or its name, such as "cuda:1". Default: "auto", the accelerator of
             this machine (cuda, mps, xpu, ...), or the CPU where there is none.
 
     Raises:
         FileNotFoundError: There is no model, or the hub cannot be reached.
-        UnknownClassError: The model has classes of its author's own; the message has the call that loads it.
+        UnknownClassError: The model has classes of its author's own, or parts that its file cannot rebuild; the
+            message has the call that loads it.
+        TypeError: ``network`` is not a module, or ``process`` not a process.
         ValueError: A file is damaged, or this machine does not have the device.
     """
     device = _device.resolve(device)
     asked, own = folder, own_classes(classes)
+    for name, value, kind in (("network", network, nn.Module), ("process", process, ForwardProcess)):
+        if value is not None and not isinstance(value, kind):
+            what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
+            raise TypeError(f"{name} must be an instance of {kind.__name__}, got {what}: write {name}=...(...)")
     folder = run = locate(folder)
     if not (folder / CONFIG).exists():
         folder = latest_checkpoint(folder) or folder
@@ -73,20 +100,34 @@ def load(folder: str | os.PathLike[str], *, classes: Iterable[type] = (), device
             f"{', '.join(builtin_models())}"
         )
     with safe_read.explaining(folder / CONFIG, safe_read.MODEL_REMEDY):
-        model = _load(folder, run, asked, own)
+        model = _load(folder, run, asked, own, network, process)
     return model.to(device)
 
 
-def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[str, type]) -> Model:
+def _load(
+    folder: Path,
+    run: Path,
+    asked: str | os.PathLike[str],
+    own: Mapping[str, type],
+    network: nn.Module | None,
+    process: ForwardProcess | None,
+) -> Model:
     """Load the model in ``folder``, whose files may be links to others in ``run``; ``asked`` is its name in errors."""
     config = _read_config(folder, run)
+    missing = _give(config, network, process)
     strangers = list(unknown_classes([config["process"], config["denoiser"]], own))
-    if strangers:
-        raise UnknownClassError(strangers, asked)
+    if strangers or missing:
+        raise UnknownClassError(strangers, asked, missing)
     declared = read_header(folder / WEIGHTS, inside=run)
     check_process(config["process"], config["denoiser"])
     check_shape(config["shape"], config["denoiser"])
-    check_denoiser(config["denoiser"], declared, own)
+    try:
+        check_denoiser(config["denoiser"], declared, own)
+    except ValueError as error:
+        if network is None:
+            raise
+        remedy = "construct it with the arguments that it was trained with"
+        raise safe_read.FileError(str(asked), f"does not fit the network that is given, {error}", remedy) from error
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process = build(config["process"], weights, IN_PROCESS | dict(own))
     denoiser = build(config["denoiser"], weights, IN_DENOISER | dict(own))
@@ -103,6 +144,30 @@ def _load(folder: Path, run: Path, asked: str | os.PathLike[str], own: Mapping[s
         raise safe_read.UnreadableError(folder / WEIGHTS, problem, safe_read.MODEL_REMEDY) from error
     model.reverse.eval()
     return model
+
+
+def _give(config: dict[str, Any], network: nn.Module | None, process: ForwardProcess | None) -> dict[str, str]:
+    """Put instances of the program into the places of their descriptions; return the parts that are still missing."""
+    denoiser = config["denoiser"]
+    inner = denoiser.get("network") if isinstance(denoiser, dict) else None
+    lacking = {"network": not_rebuildable(denoiser) or not_rebuildable(inner)}
+    lacking["process"] = not_rebuildable(config["process"])
+    if network is not None:
+        network = unwrapped(network)
+        if lacking["network"] is not None:
+            mark_not_rebuildable(network)
+        if isinstance(network, Denoiser):
+            config["denoiser"] = network
+        elif inner is None:
+            raise ValueError(f"its denoiser has no network of its own: write a Denoiser, {lacking['network']}(...)")
+        else:
+            config["denoiser"] = denoiser | {"network": network}
+    if process is not None:
+        if lacking["process"] is not None:
+            mark_not_rebuildable(process)
+        config["process"] = process
+    given = {"network": network, "process": process}
+    return {name: cls for name, cls in lacking.items() if cls is not None and given[name] is None}
 
 
 def _check_shapes(model: Model) -> None:

@@ -1,58 +1,134 @@
-"""Check that a model can be rebuilt from its files before it is trained."""
+"""Find out before training which parts of a model its files can rebuild."""
 
 from __future__ import annotations
 
+import copy
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from tauleap._files import safe_read
 from tauleap.model import Model
 from tauleap.reverse import ReverseProcess
-from tauleap.storage.config import IN_DENOISER, IN_PROCESS, build, describe, is_ours
+from tauleap.storage.config import (
+    IN_DENOISER,
+    IN_PROCESS,
+    build,
+    describe,
+    is_marked,
+    is_ours,
+    mark_not_rebuildable,
+    rebuilt_part,
+)
 from tauleap.storage.constructor import remedy
 
 
-def check_rebuilds(model: Model, x: Tensor, condition: Tensor | None = None) -> list[type]:
-    """Return the user's own classes in a model, after rebuilding it from its configuration and its weights.
+@dataclass(frozen=True)
+class OwnParts:
+    """The user's own classes in a model, and the parts that its files cannot rebuild.
+
+    Args:
+        classes: What ``load`` takes as ``classes``.
+        lacking: For each of "process" and "network" that cannot be rebuilt, the name of its class and why.
+    """
+
+    classes: tuple[type, ...] = ()
+    lacking: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+
+    def lines(self, folder: str) -> list[str]:
+        """Return what a user should know: one line per part that cannot be rebuilt, with the call that loads it.
+
+        Args:
+            folder: Where the model is saved.
+        """
+        return [
+            f"{name}: {cls} cannot be rebuilt from its file ({why}): write tauleap.load({folder!r}, {name}={cls}(...))"
+            for name, (cls, why) in self.lacking.items()
+        ]
+
+    def mark(self, model: Model) -> Model:
+        """Return the model, whose parts that cannot be rebuilt are only named when it is saved.
+
+        Args:
+            model: A model with the same parts.
+        """
+        for name in self.lacking:
+            mark_not_rebuildable(_part(model, name))
+        return model
+
+    def to_load(self, model: Callable[[], Model]) -> dict[str, Any]:
+        """Return the arguments of ``load`` for this model: its classes, and parts that receive the weights.
+
+        Args:
+            model: Returns a new model with the same parts.
+        """
+        made = model() if self.lacking else None
+        parts = {} if made is None else {name: _part(made, name) for name in self.lacking}
+        return {"classes": self.classes} | parts
+
+
+def find_own(model: Model, x: Tensor, condition: Tensor | None = None) -> OwnParts:
+    """Return the user's own parts of a model, after rebuilding each from its configuration and its weights.
 
     Args:
         model: The model that is to be trained and saved.
-        x: A few rows of states, on which the rebuilt model must predict the same.
+        x: A few rows of states, on which a rebuilt part must predict the same.
         condition: One entry per row for a conditional network. Default: None.
-
-    Raises:
-        TypeError: The arguments of a class cannot be recovered, or rebuild another object.
-        ValueError: A class has a name that another one has.
     """
     own: dict[str, type] = {}
-    described = {name: describe(getattr(model, name), name, own) for name in ("process", "denoiser")}
-    if is_ours(list(described.values())):
-        return []
-    classes = list(own.values())
+    lacking: dict[str, tuple[str, str]] = {}
+    for name in ("process", "network"):
+        found = dict(own)
+        try:
+            _check_part(model, name, x, condition, found)
+        except Exception as error:  # of any class: a constructor of the user's own may fail in every way
+            lacking[name] = type(_part(model, name)).__name__, safe_read.one_line(str(error))
+        else:
+            own |= found
+    return OwnParts(tuple(own.values()), lacking)
+
+
+def _part(model: Model, name: str) -> nn.Module:
+    return model.process if name == "process" else rebuilt_part(model.denoiser)
+
+
+def _check_part(model: Model, name: str, x: Tensor, condition: Tensor | None, own: dict[str, type]) -> None:
+    """Raise an error unless a part of the model is the same after it is rebuilt; add its classes to ``own``."""
+    part = _part(model, name)
+    if is_marked(part):
+        raise TypeError(f"{type(part).__name__} was given to load itself")
+    place = name if name == "process" else "denoiser" if part is model.denoiser else "denoiser.network"
+    described = describe(part, place, own)
+    if is_ours(described) and "torch.nn." not in json.dumps(described):
+        return
     weights = model.reverse.state_dict()
-    try:
-        with torch.random.fork_rng(devices=[]):
-            process = build(described["process"], weights, IN_PROCESS | own)
-            denoiser = build(described["denoiser"], weights, IN_DENOISER | own)
-            rebuilt = Model(process, denoiser, shape=model.shape)
-            denoiser.to(next((p.dtype for p in model.denoiser.parameters()), None))
-            rebuilt.reverse.load_state_dict(weights, strict=True)
-    except Exception as error:
-        raise TypeError(f"{_names(classes)} cannot be rebuilt: {error}; {remedy(classes[-1])}") from error
-    again = {name: describe(getattr(rebuilt, name), name) for name in described}
-    changed = _difference(described, again)
+    with torch.random.fork_rng(devices=[]):
+        rebuilt = build(described, weights, (IN_PROCESS if name == "process" else IN_DENOISER) | own)
+    rebuilt.to(next((p.dtype for p in part.parameters()), None))
+    rebuilt.load_state_dict(part.state_dict(), strict=True)
+    changed = _difference(described, describe(rebuilt, place))
     if changed is not None:
-        raise TypeError(f"{changed} is another one after rebuilding {_names(classes)}: {remedy(classes[-1])}")
-    first, second, other = (_predict(each, x, condition) for each in (model.reverse, model.reverse, rebuilt.reverse))
+        raise TypeError(f"its argument {changed!r} is another one after it is rebuilt{remedy(type(part))}")
+    before = _predict(model.reverse, x, condition)
     # A network that is random in evaluation mode predicts differently by itself, and cannot be compared.
-    if torch.equal(first, second) and not torch.allclose(first, other, rtol=1e-4, atol=1e-5, equal_nan=True):
+    if not torch.equal(before, _predict(model.reverse, x, condition)):
+        return
+    process = rebuilt if name == "process" else model.process
+    denoiser = model.denoiser
+    if name == "network":
+        denoiser = copy.copy(model.denoiser)
+        denoiser._modules = model.denoiser._modules | {"network": rebuilt}
+        denoiser = rebuilt if part is model.denoiser else denoiser
+    after = _predict(ReverseProcess(process, denoiser), x, condition)
+    if not torch.allclose(before, after, rtol=1e-4, atol=1e-5, equal_nan=True):
         raise TypeError(
-            f"{_names(classes)} predicts something else after it is rebuilt from its arguments and its weights: hold "
-            "tensors as parameters or buffers (self.register_buffer), and every other setting as an argument of "
-            "__init__"
+            "it predicts something else after it is rebuilt from its arguments and its weights: hold tensors as "
+            "parameters or buffers (self.register_buffer), and every other setting as an argument of __init__"
         )
-    return classes
 
 
 def _predict(reverse: ReverseProcess, x: Tensor, condition: Tensor | None) -> Tensor:
@@ -72,7 +148,3 @@ def _difference(one: Any, other: Any, place: str = "") -> str | None:
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():
         return next(filter(None, (_difference(one[key], other[key], f"{place}.{key}".strip(".")) for key in one)))
     return place
-
-
-def _names(classes: list[type]) -> str:
-    return " and ".join(cls.__name__ for cls in classes)

@@ -49,24 +49,23 @@ class FirstHitting(Sampler):
         schedule, mask = process.schedule, process.mask
         out = x.clone()
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
-        moved = -torch.expm1(-schedule.total(torch.full((len(x),), t, dtype=torch.float64, device=x.device)))
+        moved = float(-torch.expm1(-schedule.total(t)))
         end = float(-torch.expm1(-schedule.total(s)))
-        going, evaluated = torch.arange(len(x), device=x.device), 0
-        while True:
-            masked = (free[going] & (out[going] == mask)).flatten(1)
-            number = masked.sum(1).to(torch.float64)
-            # For m = 0 the exponent is infinite, and the next time comes out as never. A draw of 0 would leave a site
-            # masked for ever.
-            drawn = _draw.uniforms(number.shape, x.device, generator).clamp(min=_SMALLEST)
-            moved[going] *= drawn ** (1 / number)
-            kept = ((moved[going] > end) & (number > 0)).nonzero().squeeze(-1)
-            going, masked = going[kept], masked[kept]
-            if not len(going):
-                break
+        # The times of all sites are drawn at once, so that the host waits once per step for how many there are.
+        number = (free & (out == mask)).flatten(1).sum(1, keepdim=True)
+        before = torch.arange(x[:1].numel(), device=x.device)  # sites that are filled earlier
+        # For m = 0 the exponent is infinite, and the next time comes out as never. A draw of 0 would leave a site
+        # masked for ever.
+        drawn = _draw.uniforms((len(x), len(before)), x.device, generator).clamp(min=_SMALLEST)
+        moved = moved * (drawn ** (1 / (number - before).clamp(min=0).to(torch.float64))).cumprod(1)
+        filled = moved > end
+        order, evaluated = filled.sum(1).argsort(descending=True, stable=True), 0
+        for turn, going in enumerate(order[:many] for many in filled.sum(0).tolist() if many):
             here = out[going]
+            masked = (free[going] & (here == mask)).flatten(1)
             given, asked = some(observed, condition, going)
             # The posterior of masked sites does not depend on the time, and at time 0 there is none.
-            times = schedule.inverse_total(-torch.log1p(-moved[going])).clamp(max(s, min(_EARLIEST, t)), t)
+            times = schedule.inverse_total(-torch.log1p(-moved[going, turn])).clamp(max(s, min(_EARLIEST, t)), t)
             posterior = reverse.posterior(here, times, observed=given, condition=asked)
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)

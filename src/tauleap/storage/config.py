@@ -5,6 +5,9 @@
 A tensor among the arguments is a buffer of the object, so its place in the weights is named instead:
 ``{"tensor": "process.law"}``.
 
+A network or process whose arguments cannot be recorded is only named, ``{"not_rebuildable": "MyNetwork"}``: the program
+that loads the model gives it.
+
 A file names classes and never brings any: a name is looked up among tauleap's own classes, some layers of torch, and
 the classes that the program gives to :func:`tauleap.load`.
 """
@@ -20,8 +23,9 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from tauleap._files import safe_read
-from tauleap.denoise import NetworkDenoiser, TruncatedLogistic
+from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
 from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import (
     Absorbing,
     BirthDeath,
@@ -37,7 +41,7 @@ from tauleap.noise import (
     Uniform,
 )
 from tauleap.storage.constructor import UnknownArgumentError, constructor_arguments, remedy
-from tauleap.storage.layers import LAYERS, SEQUENTIAL, layer_name
+from tauleap.storage.layers import ARGUMENTS, LAYERS, SEQUENTIAL, layer_name
 
 # For each class, the arguments of its constructor and the attributes that hold them.
 _ATTRIBUTES: dict[type, dict[str, str]] = {
@@ -65,21 +69,40 @@ _PLAIN = ("builtins", "types", "functools", "torch")
 """Modules whose classes are no classes with stored arguments: functions, sets, dtypes and the like."""
 
 
+_NOT_REBUILDABLE = "not_rebuildable"
+_MARK = "_not_rebuildable"
+"""An attribute of modules that are not what their recorded arguments would rebuild."""
+
+
 class UnknownClassError(safe_read.FileError):
-    """A configuration that names classes which the program has not given.
+    """A configuration that names classes which the program has not given, or parts that cannot be rebuilt.
 
     Args:
         names: The classes, in the order of the configuration.
         folder: The model, as it was given to ``load``.
+        parts: The names of classes that cannot be rebuilt, by the argument of ``load`` that takes an instance.
     """
 
-    def __init__(self, names: Iterable[str], folder: object) -> None:
-        self.names = tuple(dict.fromkeys(names))
-        listed = ", ".join(self.names)
-        self.call = f"tauleap.load({str(folder)!r}, classes=[{listed}])"
-        one = len(self.names) == 1
-        problem = f"was saved with {'a class' if one else 'classes'} that tauleap does not have, {listed}"
-        super().__init__(str(folder), problem, f"import or define {'it' if one else 'them'}, and write {self.call}")
+    def __init__(self, names: Iterable[str], folder: object, parts: Mapping[str, str] | None = None) -> None:
+        classes, parts = tuple(dict.fromkeys(names)), parts or {}
+        self.names = tuple(dict.fromkeys([*classes, *parts.values()]))
+        listed = ", ".join(classes)
+        arguments = [f"classes=[{listed}]"] if classes else []
+        arguments += [f"{name}={cls}(...)" for name, cls in parts.items()]
+        self.call = f"tauleap.load({', '.join([repr(str(folder)), *arguments])})"
+        problems, remedies = [], []
+        if classes:
+            problems.append(f"{'a class' if len(classes) == 1 else 'classes'} that tauleap does not have, {listed}")
+            remedies.append(f"import or define {'it' if len(classes) == 1 else 'them'}")
+        if parts:
+            given = ", ".join(f"the {name} {cls}" for name, cls in parts.items())
+            problems.append(f"a part that its file cannot rebuild, {given}")
+            remedies.append("construct it as for training")
+        super().__init__(
+            str(folder),
+            f"was saved with {', and '.join(problems)}",
+            f"{', '.join(remedies)}, and write {self.call}",
+        )
 
 
 def own_classes(classes: Iterable[type]) -> dict[str, type]:
@@ -100,7 +123,8 @@ def own_classes(classes: Iterable[type]) -> dict[str, type]:
         raise TypeError(f"classes must be a list of classes, got {classes!r}: write classes=[...]")
     for cls in classes:
         if not isinstance(cls, type):
-            raise TypeError(f"classes must hold classes such as MyNetwork, got {cls!r}")
+            hint = f", an instance: write {type(cls).__name__}" if isinstance(cls, nn.Module) else ""
+            raise TypeError(f"classes must hold classes such as MyNetwork, got a {type(cls).__name__}{hint}")
         _add(cls, found)
     return found
 
@@ -115,7 +139,7 @@ def _add(cls: type, found: dict[str, type]) -> None:
 
 
 def describe(value: object, place: str, own: dict[str, type] | None = None) -> Any:
-    """Return ``value`` as JSON can hold it.
+    """Return ``value`` as JSON can hold it; the network of a denoiser is only named if it cannot be rebuilt.
 
     >>> describe(Constant(2.0), "schedule")
     {'class': 'Constant', 'beta': 2.0}
@@ -130,6 +154,68 @@ def describe(value: object, place: str, own: dict[str, type] | None = None) -> A
         ValueError: A number is not finite, or two classes have the same name.
     """
     return _describe(value, place, {} if own is None else own, own_argument=False)
+
+
+def describe_part(value: nn.Module, place: str, own: dict[str, type] | None = None) -> Any:
+    """Return a process, denoiser or network as JSON can hold it, or only its name if it cannot be rebuilt.
+
+    >>> describe_part(nn.Sequential(type("Net", (nn.Module,), {"__init__": lambda self, *sizes: None})()), "network")
+    {'not_rebuildable': 'Sequential'}
+
+    Args:
+        value: The part of a model.
+        place: The name of its tensors among the weights.
+        own: A mapping to which the user's own classes in ``value`` are added, by their names.
+    """
+    value, found = unwrapped(value), dict(own or {})
+    if not is_marked(value):
+        try:
+            described = describe(value, place, found)
+        except (TypeError, ValueError, AttributeError):
+            pass
+        else:
+            if own is not None:
+                own |= found
+            return described
+    return {_NOT_REBUILDABLE: type(value).__name__}
+
+
+def mark_not_rebuildable(value: nn.Module) -> None:
+    """Let :func:`describe_part` only name a module, because its recorded arguments rebuild another one.
+
+    Args:
+        value: A process, denoiser or network.
+    """
+    setattr(value, _MARK, True)
+
+
+def is_marked(value: nn.Module) -> bool:
+    """Return whether :func:`mark_not_rebuildable` has marked a module.
+
+    Args:
+        value: A process, denoiser or network.
+    """
+    return bool(getattr(value, _MARK, False))
+
+
+def rebuilt_part(denoiser: Denoiser) -> nn.Module:
+    """Return the part of a denoiser that is rebuilt or given as one: the network of ours, or the denoiser itself.
+
+    Args:
+        denoiser: Any denoiser.
+    """
+    inside = "network" in _ATTRIBUTES.get(type(denoiser), {})
+    return unwrapped(cast(nn.Module, denoiser.network)) if inside else denoiser
+
+
+def not_rebuildable(description: Any) -> str | None:
+    """Return the name of the class of a part that cannot be rebuilt; None for another description.
+
+    Args:
+        description: A part of a configuration.
+    """
+    name = description.get(_NOT_REBUILDABLE) if isinstance(description, dict) else None
+    return name if isinstance(name, str) else None
 
 
 def _describe(value: object, place: str, own: dict[str, type], *, own_argument: bool) -> Any:
@@ -168,20 +254,25 @@ def _describe(value: object, place: str, own: dict[str, type], *, own_argument: 
             else ((name, held, getattr(value, held)) for name, held in attributes.items())
         )
         return {"class": cls.__name__} | {
-            name: _describe(argument, f"{place}.{held}", own, own_argument=False) for name, held, argument in arguments
+            name: describe_part(argument, f"{place}.{held}", own)
+            if name == "network" and issubclass(cls, Denoiser)
+            else _describe(argument, f"{place}.{held}", own, own_argument=False)
+            for name, held, argument in arguments
         }
     name = layer_name(cls)
     if name is None:
         _add(cls, own)
         name = cls.__name__
     out = {"class": name}
-    for argument, held, content in constructor_arguments(value):
+    special = ARGUMENTS.get(cls)
+    arguments = constructor_arguments(value) if special is None else ((n, n, a) for n, a in special(value).items())
+    for argument, held, content in arguments:
         try:
             out[argument] = _describe(content, f"{place}.{held}", own, own_argument=True)
         except UnknownArgumentError:
             raise
         except TypeError as error:
-            raise UnknownArgumentError(f"{error}; {remedy(cls)}") from error
+            raise UnknownArgumentError(f"{error}{remedy(cls)}") from error
     return out
 
 

@@ -49,10 +49,12 @@ def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
             continue
         if parameter.kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
             star = "*" if parameter.kind is inspect.Parameter.VAR_POSITIONAL else "**"
-            raise UnknownArgumentError(f"{cls.__name__} takes {star}{name}: {remedy(cls)}")
+            raise UnknownArgumentError(f"{cls.__name__} takes {star}{name}{remedy(cls)}")
         held = next((each for each in (name, f"_{name}") if _holds(value, each)), None)
+        if held is None and parameter.default is None and _is_of_torch(cls):
+            continue  # an older name of another argument, as Hardtanh's min_value
         if held is None:
-            raise UnknownArgumentError(f"{cls.__name__} has no attribute {name!r} for this argument: {remedy(cls)}")
+            raise UnknownArgumentError(f"{cls.__name__} has no attribute {name!r} for this argument{remedy(cls)}")
         argument = getattr(value, held)
         if isinstance(parameter.default, bool) and (argument is None or isinstance(argument, Tensor)):
             argument = argument is not None  # torch's layers hold the bias itself for bias=True
@@ -60,12 +62,23 @@ def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
 
 
 def remedy(cls: type) -> str:
-    """Return what to write into a class whose arguments cannot be stored."""
-    names = [name for name in _parameters(cls) if name not in _PLACEMENT]
-    example = ", ".join(f'"{name}": {name}' for name in names[:3])
+    """Return what to write into a user's class so that its arguments are stored; nothing for a class of torch.
+
+    Args:
+        cls: The class.
+    """
+    if _is_of_torch(cls):
+        return ""
+    parameters = _parameters(cls)
+    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
+        return f": give the arguments of {cls.__name__}.__init__ names"
+    named = [name for name, each in parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    example = ", ".join([f'"{name}": {name}' for name in named if name not in _PLACEMENT][:3])
+    rest = [f"**{name}" for name, each in parameters.items() if each.kind is inspect.Parameter.VAR_KEYWORD]
+    example = ", ".join(filter(None, [example, *rest]))
     return (
-        f"the class cannot be rebuilt from a file; write `self.config = {{{example}}}` into {cls.__name__}.__init__, "
-        "every argument with a value that JSON can hold"
+        f": write `self.config = {{{example}}}` into {cls.__name__}.__init__, every argument with a value that JSON "
+        "can hold"
     )
 
 
@@ -74,6 +87,10 @@ def _parameters(cls: type) -> Mapping[str, inspect.Parameter]:
     if cls.__init__ in (object.__init__, nn.Module.__init__, nn.Identity.__init__):
         return {}
     return dict(list(inspect.signature(cls.__init__).parameters.items())[1:])
+
+
+def _is_of_torch(cls: type) -> bool:
+    return cls.__module__.partition(".")[0] == "torch"
 
 
 def _holds(value: object, name: str) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import safetensors.torch
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from tauleap import _files
 from tauleap._files import owned, safe_read
@@ -22,13 +22,15 @@ from tauleap._version import __version__
 from tauleap.data.format import Format
 from tauleap.data.memory import Kind
 from tauleap.denoise import Denoiser
+from tauleap.network.arguments import unwrapped
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
-from tauleap.storage.config import describe
+from tauleap.storage.config import describe_part
 
 FORMAT = 1
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 CHECKSUM = "config_sha256"
+_NETWORK = "denoiser.network."
 
 
 @runtime_checkable
@@ -59,8 +61,8 @@ def configuration(model: Saveable) -> dict[str, Any]:
         model: the model.
     """
     return {
-        "process": describe(model.process, "process"),
-        "denoiser": describe(model.denoiser, "denoiser"),
+        "process": describe_part(model.process, "process"),
+        "denoiser": describe_part(model.denoiser, "denoiser"),
         "shape": None if model.shape is None else list(model.shape),
     } | _meaning(model)
 
@@ -137,7 +139,7 @@ def save(model: Saveable, folder: str | os.PathLike[str], *, compact: bool = Fal
         ValueError: the folder holds other files, or the weights cannot be rounded.
     """
     folder = Path(folder)
-    config, weights = configuration(model), model.reverse.state_dict()
+    config, weights = configuration(model), _state_of(model)
     if compact:
         others = {str(p.dtype) for p in model.denoiser.parameters() if p.dtype != torch.float32}
         if others:
@@ -209,3 +211,12 @@ def _separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
         seen.add(own.untyped_storage().data_ptr())
         out[name] = own
     return out
+
+
+def _state_of(model: Saveable) -> dict[str, Tensor]:
+    """Return the weights by the names that they have without wrappers such as that of ``torch.compile``."""
+    weights, network = model.reverse.state_dict(), getattr(model.denoiser, "network", None)
+    if not isinstance(network, nn.Module) or unwrapped(network) is network:
+        return weights
+    outside = {name: weight for name, weight in weights.items() if not name.startswith(_NETWORK)}
+    return outside | {f"{_NETWORK}{name}": weight for name, weight in unwrapped(network).state_dict().items()}

@@ -24,6 +24,7 @@ from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.evaluate._mode import evaluating
 from tauleap.model import Model
+from tauleap.network.arguments import unwrapped
 from tauleap.observed import Observed
 from tauleap.storage.save import WEIGHTS, as_files, configuration
 from tauleap.storage.weights import load_bytes
@@ -64,6 +65,7 @@ class Engine:
         self._order = Order(len(data), settings.seed)
         self._config = configuration(model)  # while the network can still be described
         self._plain = _network_of(model)
+        _device.check_weights(self._plain, fabric.device)
         model.reverse.to(fabric.device)
         on_first(fabric, self._check_network)
         network: Any = torch.compile(self._plain) if compile else self._plain
@@ -71,7 +73,9 @@ class Engine:
         self._wrapped: nn.Module = self.network._forward_module  # the one that torch's state functions know
         # Made after the network was moved: on some devices, and where they are cut, its parameters are others then.
         parameters = self._plain.parameters()
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=True)
+        # A fused step unscales gradients itself, after they were clipped: not with the scaler of 16-mixed.
+        fused = getattr(fabric.strategy.precision, "scaler", None) is None
+        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=fused)
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
         self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
         # On one device in full precision Fabric's wrappers do nothing, and take as long as a small network.
@@ -233,6 +237,8 @@ def _network_of(model: Model) -> nn.Module:
     network = getattr(model.denoiser, "network", None)
     if not isinstance(network, nn.Module):
         raise TypeError(f"a {type(model.denoiser).__name__} has no network to train: write NetworkDenoiser(network)")
+    # Fabric and ``compile`` wrap it again.
+    network = model.denoiser.network = unwrapped(network)
     inside = {id(p) for p in network.parameters()}
     outside = [name for name, p in model.reverse.named_parameters() if id(p) not in inside]
     if outside:

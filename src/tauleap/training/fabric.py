@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 from lightning_fabric import Fabric
 from lightning_fabric.accelerators import ACCELERATOR_REGISTRY
 from lightning_fabric.accelerators.accelerator import Accelerator
+from lightning_fabric.plugins.environments.lsf import LSFEnvironment
+from lightning_fabric.plugins.environments.mpi import MPIEnvironment
+from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
 from lightning_fabric.plugins.precision import MixedPrecision
 from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
-from torch import nn
+from torch import distributed, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import fully_shard
 
@@ -23,6 +32,8 @@ if TYPE_CHECKING:
 
 STRATEGIES = ("auto", "ddp", "fsdp")
 _PRECISIONS = ("32-true", "bf16-mixed", "16-mixed", "64-true")
+_CLUSTERS = (SLURMEnvironment, LSFEnvironment, MPIEnvironment)
+"""Schedulers that start a process per device; Lightning Fabric looks for them after torchrun, in this order."""
 
 
 def check_devices(run: Run, precision: str = "32-true") -> torch.device:
@@ -47,12 +58,27 @@ def check_devices(run: Run, precision: str = "32-true") -> torch.device:
     external = "TORCHELASTIC_RUN_ID" in os.environ
     if (external or run.strategy != "auto" or run.devices * run.nodes > 1) and not _device.can_be_several(device):
         raise ValueError(f"several devices at once must be of type cpu or cuda, got {device.type}: leave out devices")
+    if distributed.is_available() and distributed.is_initialized():
+        _check_world(run, distributed.get_world_size())
     if external or run.devices * run.nodes == 1:
         return device
     if device.index is not None:
         raise ValueError(f"{device} is one device, got devices={run.devices}: write {device.type} for the first ones")
     if "LOCAL_RANK" in os.environ:  # one of the processes of a run that was checked when it started them
         return device
+    if any(cluster.detect() for cluster in _CLUSTERS):
+        return device
+    # Lightning's own way: the same command on every machine, each with the address of the first and its number.
+    if run.nodes > 1 and not {"MASTER_ADDR", "NODE_RANK"} <= os.environ.keys():
+        raise ValueError(
+            f"nodes={run.nodes} needs a program that starts every machine, and would wait for the others for ever: "
+            f"write torchrun --nnodes {run.nodes} on each of them, or start it by a scheduler such as Slurm"
+        )
+    if run.devices > 1 and not _can_start_again():
+        raise ValueError(
+            f"devices={run.devices} starts this program once per device, which needs a file, and it was typed or piped "
+            "in: write it into a file, and run python FILE"
+        )
     if _device.is_host(device):
         if run.devices > (cores := _device.cpu_cores()):
             raise ValueError(
@@ -92,8 +118,43 @@ def launch(run: Run, precision: str) -> Fabric:
     else:
         options["precision"] = precision
     fabric = Fabric(**options)
-    fabric.launch()
+    with _default_signals() if devices * nodes > 1 else nullcontext():
+        fabric.launch()
+    _check_world(run, distributed.get_world_size() if distributed.is_initialized() else 1)
     return fabric
+
+
+def _check_world(run: Run, processes: int) -> None:
+    """Refuse a number of processes other than that of the run: each would train on a part of every batch only."""
+    if processes != run.ranks:
+        raise ValueError(
+            f"this program runs in {processes} {'process' if processes == 1 else 'processes'}, and devices x nodes is "
+            f"{run.ranks}: write the same number for every run of a program, or another program"
+        )
+
+
+def _can_start_again() -> bool:
+    """Return whether Fabric can start this program again: whether it is a module or a file."""
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:
+        return True
+    return getattr(main, "__file__", None) is not None and Path(sys.argv[0]).is_file()
+
+
+@contextmanager
+def _default_signals() -> Iterator[None]:
+    """Let signals end the process within the block: handlers in Python are not run while it waits for other ranks."""
+    swapped: dict[signal.Signals, Any] = {}
+    if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
+        found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        swapped = {number: handler for number, handler in found.items() if callable(handler)}
+    for number in swapped:
+        signal.signal(number, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        for number, handler in swapped.items():
+            signal.signal(number, handler)
 
 
 def _shard(network: nn.Module, mesh: DeviceMesh) -> nn.Module:

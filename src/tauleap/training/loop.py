@@ -52,6 +52,7 @@ class Result:
     """Whether this is the first rank, the one that speaks."""
 
 
+@_device.cpu_by_default
 def train(recipe: Recipe, run: Run, *, console: Console | None = None, fabric: Fabric | None = None) -> Result:
     """Train until the recipe's number of steps, resuming from the newest checkpoint in the run's folder.
 

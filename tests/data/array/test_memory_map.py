@@ -11,6 +11,7 @@ import torch
 
 import tauleap as tl
 from tauleap.choose import column_marginals
+from tauleap.cli import main
 from tauleap.data import Dataset, limits, open_data
 from tauleap.data.array import memory_map
 from tauleap.data.array.memory_map import MappedRows
@@ -152,6 +153,34 @@ def test_a_row_has_a_limit_and_a_file_has_none(tmp_path: Path, monkeypatch: pyte
     np.savez(tmp_path / "b.npz", x=numbers((20, 4), 0, 3))
     with pytest.raises(ValueError, match=r"save the array by itself with numpy\.save"):
         open_data(tmp_path / "b.npz")
+
+
+def test_a_file_that_can_be_trained_on_can_be_measured_and_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = numbers((50, 4), 3, 5)
+    path, run = saved(tmp_path, values), tmp_path / "run"
+    model = tl.fit(open_data(path), steps=2, out=run, progress=False)
+    monkeypatch.setattr(limits, "FILE_BYTES", 100)
+    monkeypatch.setattr("tauleap.pretrained.model._ROWS_OF_FILES", 20)
+    rows = torch.from_numpy(values - 3)
+    for observed in (None, "0,1"):
+        command = ["evaluate", str(run), str(path), "--samples", "64", "--json", "--device", "cpu"]
+        assert main([*command, *(["--observed", observed] if observed else [])]) == 0
+        found = json.loads(capsys.readouterr().out)
+        mask = None if observed is None else torch.arange(4) < 2
+        expected = model.bits_per_dim(rows, mask, samples=64, seed=0)
+        assert found["rows"] == 50
+        assert found["bits_per_dim"] == pytest.approx(expected.value, abs=4 * expected.stderr)
+        assert found["stderr"] == pytest.approx(expected.stderr, rel=0.5)
+    command = ["complete", str(run), str(path), "--observed", "0,1", "--out", str(tmp_path / "out"), "--steps", "4"]
+    assert main(command) == 0
+    completed = np.load(tmp_path / "out" / "completed.npy")
+    assert (completed[:, :2] == values[:, :2]).all()
+    monkeypatch.setattr(limits, "VALUES", 100)
+    capsys.readouterr()
+    assert main([*command, "--out", str(tmp_path / "more")]) == 2
+    assert "too many for the memory: write a part of it to a file of its own" in capsys.readouterr().err
 
 
 LARGE = """

@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -82,7 +81,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
         ValueError: Every value is known.
     """
     mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
-    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    known = data.known()
     known = known if mask is None else known & mask
     if bool(known.all()):
         raise ValueError(f"{file} has nothing to fill in: {form.completion_remedy}")

@@ -11,6 +11,7 @@ from tauleap.cli.model import load_model
 from tauleap.cli.observed import observed_mask
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
+from tauleap.data.array.memory_map import MappedRows
 
 
 def run(options: Evaluate) -> None:
@@ -25,15 +26,16 @@ def run(options: Evaluate) -> None:
     if options.rows is not None:
         data = data.select(torch.arange(min(options.rows, len(data))))
     mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
-    known = torch.ones(data.x.shape, dtype=torch.bool) if data.missing is None else ~data.missing
+    mapped = isinstance(data.x, MappedRows)  # no value is missing there, and not all rows fit into memory
+    known = torch.ones(1, *data.shape, dtype=torch.bool) if mapped else data.known()
     scored = known if mask is None else known & ~mask
-    has_values = scored.reshape(len(data), -1).any(1)
+    has_values = scored.reshape(len(scored), -1).any(1)
     if not bool(has_values.any()):
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(has_values.all()):
         data = data.select(has_values.nonzero().flatten())
     bits = model.bits_per_dim(data, mask, samples=options.samples, seed=options.seed, progress=not options.json)
-    independent = _entropy(data) if mask is None else None
+    independent = _entropy(data) if mask is None and not mapped else None
     facts = {
         "run": str(options.run_folder),
         "data": str(path),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -140,6 +140,11 @@ def plan_of(
         return (plan, *(names_of(plan.sampler) if name is None else (name, option)))
     plain = Ancestral() if sampler is None else sampler
     plan = model.sampling_plan(steps=steps, sampler=_with_correctors(plain, correctors, scale, start))
+    if name is None:
+        own = model.sampling_plan(steps=steps)
+        is_step = isinstance(own.sampler, Ancestral)
+        reason = own.reason if is_step else f"correctors need steps, which {own.sampler!r} does not have"
+        plan = replace(plan, reason=reason)
     return (plan, *(names_of(plain) if name is None else (name, option)))
 
 

@@ -26,14 +26,13 @@ from tauleap.cli.commands.train import DATA_OPTIONS, FILE_OPTIONS, RECIPES_WITH_
 from tauleap.cli.output import files_line, print_result
 from tauleap.cli.resume_command import resume_command
 from tauleap.data import Format, LoadedData, open_data
-from tauleap.fitting import fit, longer
+from tauleap.fitting import MINUTES, fit, longer
 from tauleap.model import Model
 from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.sampling import SamplingPlan
 from tauleap.training import NonFiniteError, Recipe, Run, Settings, is_first_rank, train
 from tauleap.training.folder import SAMPLES, check_run_folder
 
-MINUTES = 3.0
 _SAMPLES = ((64, SAMPLING_STEPS), (16, SAMPLING_STEPS), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
 """Numbers of samples and steps; the first that there is time for are drawn."""
 _LIST = ".tauleap-samples.json"

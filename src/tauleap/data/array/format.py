@@ -141,6 +141,13 @@ class ArrayFormat(Format):
         )
 
     def read(self, path: Path) -> Dataset:
+        if self.values is None and _is_large(path):  # as for training: rows are read when they are needed
+            mapped = _map(path, None)
+            if mapped.ndim == 1 and len(self.sides) == 1:
+                mapped = mapped[: len(mapped) // self.sides[0] * self.sides[0]].reshape(-1, self.sides[0])
+            if mapped.shape[1:] != self.sides:
+                raise ValueError(f"{path} must hold rows of shape {self.sides}, got an array of shape {mapped.shape}")
+            return Dataset(MappedRows(mapped, str(path), self.low, self.states), self.states)
         array, missing = read_array(path)
         if array.ndim == 1 and len(self.sides) == 1 and missing is None:
             flat, absent = windows.padded(torch.from_numpy(self._coded(array, path)), self.sides[0])
