@@ -51,7 +51,7 @@ def test_bits_per_dim_are_those_of_the_cpu(each_sim: torch.device, observed: lis
     assert found.stderr == pytest.approx(wanted.stderr, rel=1e-4)
 
 
-def test_guided_samples_are_those_of_the_cpu(each_sim: torch.device) -> None:
+def test_guided_samples_are_those_of_the_cpu(sim: torch.device) -> None:
     here, there = both("mnist-small")
     labels = torch.arange(8)
     drawn = [
@@ -76,8 +76,7 @@ def test_a_model_is_fitted_saved_and_loaded_there(each_sim: torch.device, tmp_pa
     assert torch.equal(again.sample(4, steps=3, seed=0), there.sample(4, steps=3, seed=0))
 
 
-@pytest.mark.parametrize("how", ["default device", "context"])
-def test_a_default_device_of_the_user_changes_nothing(sim: torch.device, tmp_path: Path, how: str) -> None:
+def test_a_default_device_of_the_user_changes_nothing(sim: torch.device, tmp_path: Path) -> None:
     rows = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)
 
     def numbers() -> tuple[Tensor, float]:
@@ -87,17 +86,15 @@ def test_a_default_device_of_the_user_changes_nothing(sim: torch.device, tmp_pat
         return torch.cat([loaded.sample(4, steps=3, seed=0), filled]), loaded.bits_per_dim(rows[:9], seed=0).value
 
     expected = numbers()
-    if how == "context":
-        with sim:
-            found = numbers()
-    else:
-        torch.set_default_device(sim)
-        try:
-            found = numbers()
-        finally:
-            torch.set_default_device(None)
+    torch.set_default_device(sim)
+    try:
+        found = numbers()
+    finally:
+        torch.set_default_device(None)
     assert torch.equal(found[0].cpu(), expected[0])
     assert found[1] == expected[1]
+    with sim:
+        assert torch.equal(tl.load(tmp_path / "saved").sample(4, steps=3, seed=0), expected[0][:4])
 
 
 class Cycle(tl.noise.ForwardProcess):
@@ -108,7 +105,9 @@ class Cycle(tl.noise.ForwardProcess):
         return eye.roll(1, dims=1) - eye
 
 
-@pytest.mark.parametrize("place", ["sim", "cpu"])
+@pytest.mark.parametrize(
+    ("each_sim", "place"), [("float64", "sim"), ("float64", "cpu"), ("no float64", "sim")], indirect=["each_sim"]
+)
 def test_a_network_and_a_process_of_your_own_from_either_device(
     each_sim: torch.device, place: str, tmp_path: Path
 ) -> None:

@@ -49,7 +49,15 @@ def loss_and_gradient(reverse, x0, *, objective, **named):
     return loss.value, dict(loss.terms), gradient
 
 
-@pytest.mark.parametrize("name", cases.of_every_kind())
+FEW = ("absorbing", "gaussian")
+"""Enough for a device without float64, where kernels are computed on the CPU."""
+
+
+@pytest.mark.parametrize(
+    ("each_sim", "name"),
+    [("float64", name) for name in cases.of_every_kind()] + [("no float64", name) for name in FEW],
+    indirect=["each_sim"],
+)
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
 def test_losses_and_gradients(each_sim, name, objective):
     if name == "rank one by site" and isinstance(objective, Subsampled):
@@ -60,7 +68,11 @@ def test_losses_and_gradients(each_sim, name, objective):
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES.values(), ids=OBJECTIVES)
-@pytest.mark.parametrize("name", ["absorbing", "rank one", "gaussian"])
+@pytest.mark.parametrize(
+    ("each_sim", "name"),
+    [("float64", "absorbing"), ("float64", "gaussian"), ("no float64", "absorbing")],
+    indirect=["each_sim"],
+)
 def test_observed_and_missing_sites_and_conditions(each_sim, name, objective):
     process = cases.of_every_kind()[name]
     x0 = data(process)
@@ -90,10 +102,10 @@ def test_times_that_are_given_may_be_on_the_cpu(each_sim, name, t):
 
 
 @pytest.mark.parametrize("times", TIMES, ids=repr)
-def test_laws_of_times(each_sim, times):
+def test_laws_of_times(sim, times):
     process = cases.of_every_kind()["uniform"]
     objective = CrossEntropy(times=times)
-    assert_same(*on_both(loss_and_gradient, each_sim, model(process), data(process), objective=objective), each_sim)
+    assert_same(*on_both(loss_and_gradient, sim, model(process), data(process), objective=objective), sim)
 
 
 def test_times_fitted_to_losses(each_sim):

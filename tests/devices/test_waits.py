@@ -16,12 +16,13 @@ from tests.devices.waits import waits_per_evaluation, waits_per_step
 JUMP_BY_JUMP = ("uniformization",)
 """It selects sites and samples for every candidate, whose number no grid fixes, and looks for the next candidate of
 each sample until it has one."""
-KINDS = ("uniform", "absorbing", "rank one", "birth/death", "cycle")
+KINDS = ("absorbing", "rank one by site", "cycle")
+"""One for each way of computing; ``make bench`` has more of them."""
 EVERY_TIME = "discrete time, all"
 """It evaluates the network once for each of its three times."""
 
 
-@pytest.mark.parametrize("name", ["uniform", "absorbing", "rank one by site", "birth/death", "cycle"])
+@pytest.mark.parametrize("name", ["absorbing", "cycle"])
 @pytest.mark.parametrize("label", [label for label in SAMPLERS if label not in JUMP_BY_JUMP])
 def test_samplers(sim, name, label):
     process = cases.of_every_kind()[name]
@@ -29,10 +30,9 @@ def test_samplers(sim, name, label):
         assert waits_per_evaluation(sim, process, SAMPLERS[label]) <= 2
 
 
-@pytest.mark.parametrize("name", ["toy", "mnist-small"])
-def test_the_draws_of_a_model_are_copied_without_waiting(sim, name):
+def test_the_draws_of_a_model_are_copied_without_waiting(sim):
     """Its generator is on the CPU, and every draw is copied to the device."""
-    model = tl.load(name)
+    model = tl.load("mnist-small")
     assert model.device == sim
     model.sample(2, steps=3, seed=0)
     with simulated.uploads() as found:
@@ -43,6 +43,8 @@ def test_the_draws_of_a_model_are_copied_without_waiting(sim, name):
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("label", OBJECTIVES)
 def test_training_steps(sim, name, label):
+    if name == "rank one by site" and label == "subsampled":
+        return  # refused on any device
     allowed = 3 if label == EVERY_TIME else 1
     assert waits_per_step(sim, cases.of_every_kind()[name], OBJECTIVES[label]) <= allowed
 

@@ -44,7 +44,7 @@ def waits_per_evaluation(device: torch.device, process: ForwardProcess, sampler:
             tl.sample(reverse, sampler, (ROWS, SITES), grid=uniform_grid(steps, end=0.05), generator=generator)
         return found.total(), calls
 
-    (few, first), (many, second) = run(2), run(5)
+    (few, first), (many, second) = run(1), run(4)
     return (many - few) / (second - first)
 
 

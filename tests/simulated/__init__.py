@@ -129,6 +129,8 @@ class _OneDevice(torch.overrides.TorchFunctionMode):
     """Refuses draws on the CPU with a generator of ``sim``, which the CPU's own operations cannot see."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not kwargs and len(args) < 2:  # attributes, which are most of the calls
+            return func(*args)
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
         if any(isinstance(each, Generator) for each in (*args, *kwargs.values())):  # some take it by its place

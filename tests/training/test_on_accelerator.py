@@ -21,12 +21,14 @@ def weights(result: Result) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("each_sim", "settings"),
     [
-        {"objective": "complete", "masked": True, "held_out": True},
-        {"objective": "paper", "clip": 0.5},
-        {"objective": "complete", "by_time": True},
+        ("float64", {"objective": "complete", "masked": True, "held_out": True}),
+        ("float64", {"objective": "paper", "clip": 0.5}),
+        ("float64", {"objective": "complete", "by_time": True}),
+        ("no float64", {"objective": "complete", "masked": True, "held_out": True}),
     ],
+    indirect=["each_sim"],
 )
 def test_weights_are_those_of_the_cpu(each_sim: torch.device, tmp_path: Path, recipe, settings: dict) -> None:
     made = recipe(dropout=0.0, steps=4, **settings)
