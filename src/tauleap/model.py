@@ -287,10 +287,9 @@ class Model:
         known = None if observed is None else known_cells(data.select(torch.arange(1)), observed, self.form)
         bits = []
         for index in torch.arange(len(data)).split(_ROWS_OF_FILES):
-            rows = data.rows(index)
             part = bits_per_dim(
                 self.reverse,
-                rows,
+                rows := data.rows(index),
                 samples=samples,
                 batch_size=size,
                 per_datapoint=True,
