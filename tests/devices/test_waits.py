@@ -30,6 +30,11 @@ def test_samplers(sim, name, label):
         assert waits_per_evaluation(sim, process, SAMPLERS[label]) <= 2
 
 
+def test_first_hitting_waits_once_per_step_of_the_grid(sim):
+    """Not for every site: the times of all of them are drawn at once."""
+    assert waits_per_evaluation(sim, cases.of_every_kind()["absorbing"], SAMPLERS["first hitting"]) <= 1
+
+
 def test_the_draws_of_a_model_are_copied_without_waiting(sim):
     """Its generator is on the CPU, and every draw is copied to the device."""
     model = tl.load("mnist-small")
