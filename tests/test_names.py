@@ -45,7 +45,7 @@ def exists(path: str) -> bool:
 
 
 def test_names_are_found_in_text() -> None:
-    assert exists("tauleap.data.digits.digits")
+    assert exists("tauleap.data.image.digits.digits")
     assert exists("tauleap.data.digits")
     assert not exists("tauleap.data.digits.nothing")
     assert not exists("tauleap.nothing.digits")

@@ -24,7 +24,11 @@ from tests import simulated
 from tests.devices.parts import SITES, assert_same, data, model, move, on_both
 
 
-@pytest.mark.parametrize("name", cases.of_every_kind())
+@pytest.mark.parametrize(
+    ("each_sim", "name"),
+    [("float64", name) for name in cases.of_every_kind()] + [("no float64", "absorbing"), ("no float64", "cycle")],
+    indirect=["each_sim"],
+)
 def test_bits_per_dimension(each_sim, name):
     process = cases.of_every_kind()[name]
 
