@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tauleap.denoise import Denoiser, TruncatedLogistic
 from tauleap.network import ByTime, UNet
-from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, TiltedTimes
+from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, ReweightedTimes
 from tauleap.recipes.images import LEVELS, small_unet, subsampled
 
 CUT = 0.3
@@ -18,7 +18,7 @@ def gradient_balanced() -> Objective:
     48 images per time: 214 at t = 0.3, 124 at 0.5, 91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57 at 0.93.
     """
     weights = [0.5, 0.6, 0.8, 1.0, 1.05, 1.2, 1.35, 1.9, 3.2, 7.0, 19.0, 55.0, 200.0, 220.0]
-    return subsampled(CompleteElbo(times=TiltedTimes(CUT, weights=weights)))
+    return subsampled(CompleteElbo(times=ReweightedTimes(CUT, weights=weights)))
 
 
 def log_uniform() -> Objective:

@@ -30,8 +30,8 @@ from tauleap.objective import (
     DiscreteTimeElbo,
     Objective,
     PaperElbo,
+    ReweightedTimes,
     Subsampled,
-    TiltedTimes,
 )
 from tauleap.recipes.settings import paper_settings
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
@@ -65,7 +65,7 @@ def weighted() -> Objective:
     In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
     0.9, is learnt late.
     """
-    return subsampled(CompleteElbo(times=TiltedTimes(0.01, power=1.5)))
+    return subsampled(CompleteElbo(times=ReweightedTimes(0.01, power=1.5)))
 
 
 def discrete_time(steps: int, *, site_fraction: float = 0.125, samples_per_time: int = 8) -> Objective:
