@@ -24,7 +24,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     uniform_grid,
 )
 from tauleap.testing import cases
@@ -178,7 +178,7 @@ def test_samplers(name: str) -> None:
                 generator = torch.Generator().manual_seed(3)
                 out.append(sampler.step(reverse, x, 0.9, 0.5, generator=generator)[0])
         generator = torch.Generator().manual_seed(3)
-        out.append(hold(reverse, x, 0.5, steps=2, step=0.01, generator=generator)[0])
+        out.append(run_corrector(reverse, x, 0.5, steps=2, step=0.01, generator=generator)[0])
         return out
 
     assert_same(everything, torch.bfloat16)

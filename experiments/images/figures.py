@@ -26,7 +26,7 @@ import tauleap as tl
 from tauleap import _files
 from tauleap.evaluate._mode import evaluating
 from tauleap.recipes.images import sheet
-from tauleap.sampling import TauLeaping, hold, sample, uniform_grid
+from tauleap.sampling import TauLeaping, run_corrector, sample, uniform_grid
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -179,7 +179,7 @@ def held(model: tl.Model) -> None:
     x, states, guesses = down.trace.x[-1], [], []
     for at in range(0, HELD_STEPS + 1, HELD_EVERY):
         if at:
-            x, _ = hold(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
+            x, _ = run_corrector(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
         states.append(x)
         with torch.no_grad():
             guesses.append(model.reverse.posterior(x, HELD_AT).mode)

@@ -16,7 +16,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     uniform_grid,
 )
 from tauleap.testing import cases
@@ -155,7 +155,7 @@ def test_correctors_at_one_time(each_sim, name):
     x = data(process, ROWS)
 
     def held(reverse, x, generator):
-        return hold(reverse, x, 0.4, steps=3, step=0.1, multiple_jumps="last", generator=generator)[0], 0.0
+        return run_corrector(reverse, x, 0.4, steps=3, step=0.1, multiple_jumps="last", generator=generator)[0], 0.0
 
     assert_alike(*on_both(held, each_sim, model(process), x), each_sim)
 

@@ -24,7 +24,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
 )
 from tauleap.testing.cases import NAMES, correlated, counts, draws
@@ -130,7 +130,7 @@ def test_at_a_fixed_time(exact: bool, generator: torch.Generator) -> None:
     reverse, law = correlated("uniform", SITES)
     rest, data = conditional(reverse, law, given)
     known, step = observed(given, DRAWS), 6.0 if exact else 0.2
-    after, _ = hold(
+    after, _ = run_corrector(
         reverse,
         torch.zeros(DRAWS, SITES, dtype=torch.int64),
         0.4,

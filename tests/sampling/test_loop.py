@@ -17,7 +17,7 @@ from tauleap.sampling import (
     TauLeaping,
     Trapezoidal,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
     uniform_grid,
 )
@@ -176,7 +176,7 @@ def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
     counting = _Counting(reverse.denoiser)
     with torch.enable_grad():
         sample(ReverseProcess(reverse.process, counting), Ancestral(), (3, 2), grid=uniform_grid(2), generator=seed())
-        hold(ReverseProcess(reverse.process, counting), torch.zeros(3, 2).long(), 0.5, steps=1, step=0.1)
+        run_corrector(ReverseProcess(reverse.process, counting), torch.zeros(3, 2).long(), 0.5, steps=1, step=0.1)
     assert counting.passes == 4
     assert counting.passes_with_gradients == 0
 
