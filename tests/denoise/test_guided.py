@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, TruncatedLogistic
-from tauleap.evaluate import pushed
+from tauleap.evaluate import pushforward
 from tauleap.noise import Absorbing, Constant
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -68,7 +68,7 @@ def test_the_law_of_a_single_masked_site(label: int, scale: float) -> None:
     guided = Guided(NetworkDenoiser(Known()), scale, unknown=2)
     reverse = ReverseProcess(Absorbing(4, Constant(3.0)), Told())
     start = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
-    law = pushed.run(Ancestral(), reverse, start, uniform_grid(5, end=0.01))
+    law = pushforward.pushforward_grid(Ancestral(), reverse, start, uniform_grid(5, end=0.01))
     wanted = LAWS[label] ** scale * LAWS[2] ** (1 - scale)
     torch.testing.assert_close(law[:3] / law[:3].sum(), wanted / wanted.sum(), rtol=1e-9, atol=1e-12)
 

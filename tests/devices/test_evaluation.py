@@ -13,7 +13,7 @@ from tauleap.evaluate import (
     frechet_distance,
     hellinger,
     independent_bits_per_dim,
-    pushed,
+    pushforward,
     row_hellinger,
     row_outliers,
 )
@@ -74,8 +74,12 @@ def test_exact_laws(each_sim, name):
 
     def numbers(reverse, x0, law):
         samplers = TauLeaping("last"), Trapezoidal()
-        laws = [pushed.generated(sampler, reverse, SITES, uniform_grid(2, end=0.1)) for sampler in samplers]
-        found = *laws, pushed.simulated(reverse, law, 0.1), exact_law(reverse, (SITES,), eps=0.1, tolerance=1e-3)
+        laws = [pushforward.sample_law(sampler, reverse, SITES, uniform_grid(2, end=0.1)) for sampler in samplers]
+        found = (
+            *laws,
+            pushforward.reverse_chain_law(reverse, law, 0.1),
+            exact_law(reverse, (SITES,), eps=0.1, tolerance=1e-3),
+        )
         likelihood = exact_log_likelihood(reverse, x0, eps=0.1, tolerance=1e-3)
         return [each.double().flatten().tolist() for each in (*found, likelihood)]
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tauleap.evaluate.pushed import marginal, push_corrector, run
+from tauleap.evaluate.pushforward import marginal, push_corrector, pushforward_grid
 from tauleap.noise import Absorbing
 from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, run_corrector, sample
 from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
@@ -48,7 +48,7 @@ def test_next_reaction_has_the_law_of_its_rule(generator: torch.Generator) -> No
     sampler, times = NextReaction(step=0.3), [1.0, 0.1]
     start = reverse.process.noise(draws(law, 20_000, generator), 1.0, generator=generator)
     found = sample(reverse, sampler, start.shape, grid=times, start=start, final="none", generator=generator)
-    expected = run(sampler, reverse, marginal(reverse, law, 1.0), times)
+    expected = pushforward_grid(sampler, reverse, marginal(reverse, law, 1.0), times)
     assert_drawn_from(counts(found.x0, expected), expected.reshape(-1), LEVEL)
     with pytest.raises(AssertionError, match="chi-square"):
         assert_drawn_from(counts(found.x0, expected), marginal(reverse, law, 0.1).reshape(-1), LEVEL)

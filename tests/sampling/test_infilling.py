@@ -10,7 +10,7 @@ from torch import Tensor
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.leaps import leap_laws
-from tauleap.evaluate.pushed import marginal, push_sites, run
+from tauleap.evaluate.pushforward import marginal, push_sites, pushforward_grid
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -119,7 +119,7 @@ def test_every_sampler_has_the_law_that_it_has_for_the_conditional_law(
         ).x0
         assert torch.equal(found[:, list(given)], known.values[:, list(given)]), f"{sampler} has moved a given site"
         exact = isinstance(sampler, Uniformization | FirstHitting)
-        expected = end if exact else run(sampler, rest, begin, GRID)
+        expected = end if exact else pushforward_grid(sampler, rest, begin, GRID)
         assert_drawn_from(counts(found[:, free], expected), expected.reshape(-1), LEVEL)
 
 
