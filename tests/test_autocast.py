@@ -191,7 +191,7 @@ def test_the_network_runs_under_autocast_and_its_logits_are_promoted() -> None:
     denoisers: list[tuple[Denoiser, Network, Tensor | None]] = [
         (NetworkDenoiser(network), network, None),
         (Tempered(NetworkDenoiser(network), 0.7), network, None),
-        (Guided(NetworkDenoiser(network), 2.0, unknown=3), network, torch.arange(6) % 3),
+        (Guided(NetworkDenoiser(network), 2.0, null_label=3), network, torch.arange(6) % 3),
         (TruncatedLogistic(width, 8), width, None),
     ]
     for denoiser, called, condition in denoisers:

@@ -49,10 +49,8 @@ def test_names_are_found_in_text() -> None:
     assert exists("tauleap.data.digits")
     assert not exists("tauleap.data.digits.nothing")
     assert not exists("tauleap.nothing.digits")
-    text = (
-        "`evaluate.pushforward(x)` or tl.noise.Uniform(3), `tl.load`; not html.tl.x, noise/dense.py, `noise.py`, a-tl.b"
-    )
-    assert names(text) == ["evaluate.pushforward", "load", "noise.Uniform"]
+    text = "`evaluate.plots(x)` or tl.noise.Uniform(3), `tl.load`; not html.tl.x, noise/dense.py, `noise.py`, a-tl.b"
+    assert names(text) == ["evaluate.plots", "load", "noise.Uniform"]
     with pytest.raises(AttributeError):
         resolve("noise.Nothing")
 

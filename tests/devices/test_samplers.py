@@ -138,7 +138,7 @@ def test_guidance_and_temperature(each_sim, name):
     process = cases.of_every_kind()[name]
     denoiser = NetworkDenoiser(Network(process.num_states))
     labels = torch.ones(ROWS, dtype=torch.int64)
-    for wrapped in (Guided(denoiser, 2.0, unknown=0), Tempered(denoiser, 0.7)):
+    for wrapped in (Guided(denoiser, 2.0, null_label=0), Tempered(denoiser, 0.7)):
         both = on_both(run, each_sim, ReverseProcess(process, wrapped), sampler=TauLeaping("last"), condition=labels)
         assert_alike(*both, each_sim)
 
