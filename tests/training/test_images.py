@@ -33,7 +33,7 @@ from tauleap.recipes.images import (
 )
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
-from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.augment import LabelDropout, flip_left_right
 
 
 def weights(build) -> int:
@@ -131,7 +131,7 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
         settings=replace(small_settings(300), batch_size=8, steps=3, lr=0.1, warmup=0, validate_every=3),
         labels=True,
     )
-    assert recipe.prepare == ForgetLabels(10)
+    assert recipe.prepare == LabelDropout(10)
     done = train(replace(recipe, picture=None), Run(tmp_path / "run", tensorboard=False))
     model = tl.load(done.checkpoint)
     assert bool((model.denoiser.network.classes.weight != 0).any())

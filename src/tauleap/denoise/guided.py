@@ -18,8 +18,8 @@ class Guided(Denoiser):
     """Return p(x0 | x_t, label)^scale p(x0 | x_t)^(1 - scale) at each site, normalised (Ho and Salimans 2022).
 
     A scale above 1 makes samples more typical of their label and less diverse; 1 changes nothing. The network must have
-    been trained with ``null_label`` too, as :class:`tauleap.training.LabelDropout` does. Like a temperature, guidance is
-    a heuristic: only a single site with absorbing noise then has the law p(x0 | label)^scale p(x0)^(1 - scale),
+    been trained with ``null_label`` too, as :class:`tauleap.training.LabelDropout` does. Like a temperature, guidance
+    is a heuristic: only a single site with absorbing noise then has the law p(x0 | label)^scale p(x0)^(1 - scale),
     normalised. The network is evaluated once, on a batch of twice the size. Without a condition there is no guidance.
 
     By Bayes p(x0 | x_t, label) / p(x0 | x_t) is p(label | x0, x_t) / p(label | x_t), at most 1 / p(label | x_t). The

@@ -36,7 +36,7 @@ from tauleap.objective import (
 from tauleap.recipes.settings import paper_settings
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
-from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.augment import LabelDropout, flip_left_right
 
 LEVELS, DIGITS = 256, 10
 _HELD_OUT = 1000
@@ -270,7 +270,7 @@ def mnist(
         settings=settings or small_settings(),
         process=process,
         objective=objective or weighted(),
-        prepare=ForgetLabels(DIGITS) if labels else None,
+        prepare=LabelDropout(DIGITS) if labels else None,
         masking=RandomMasks(nothing=0.8, spans=0.7),
         name=name,
     )
