@@ -271,7 +271,7 @@ def mnist(
         process=process,
         objective=objective or weighted(),
         prepare=LabelDropout(DIGITS) if labels else None,
-        masking=RandomMasks(nothing=0.8, spans=0.7),
+        masking=RandomMasks(p_unconditional=0.8, spans=0.7),
         name=name,
     )
 
