@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tauleap.denoise import Denoiser, TruncatedLogistic
-from tauleap.network import ByTime, UNet
+from tauleap.network import TimeExperts, UNet
 from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, ReweightedTimes
 from tauleap.recipes.images import LEVELS, small_unet, subsampled
 
@@ -38,13 +38,13 @@ def early_denoiser(labels: bool = False) -> Denoiser:
     return TruncatedLogistic(_early_network(labels), LEVELS)
 
 
-def denoiser_by_time(labels: bool = False) -> Denoiser:
+def denoiser_of_time_experts(labels: bool = False) -> Denoiser:
     """Return the network of :func:`early_denoiser` before :data:`CUT`, and that of ``small_denoiser`` after it.
 
     Args:
         labels: whether the networks are class-conditional. Default: false.
     """
-    return TruncatedLogistic(ByTime([_early_network(labels), small_unet(LEVELS, labels)], at=[CUT]), LEVELS)
+    return TruncatedLogistic(TimeExperts([_early_network(labels), small_unet(LEVELS, labels)], at=[CUT]), LEVELS)
 
 
 def _early_network(labels: bool) -> UNet:

@@ -17,7 +17,7 @@ from tauleap.evaluate import (
     row_hellinger,
     row_outliers,
 )
-from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TimeExperts, UNet
 from tauleap.sampling import TauLeaping, Trapezoidal, uniform_grid
 from tauleap.testing import cases
 from tests import simulated
@@ -116,7 +116,7 @@ def networks() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     return {
         "mlp": (small[0], (8,)),
         "mlp, one-hot": (ResidualMLP(5, (8,), one_hot=True), (8,)),
-        "by time": (ByTime(small, at=[0.5]), (8,)),
+        "by time": (TimeExperts(small, at=[0.5]), (8,)),
         "sequence": (SequenceTransformer(5, (8,), width=16, depth=1, heads=2, num_classes=3), (8,)),
         "music": (music.eval(), (8,)),
         "u-net": (UNet(5, 1, width=32, multipliers=(1, 2), depth=1, mark_observed=True).eval(), (1, 8, 8)),

@@ -207,7 +207,7 @@ class UNet(Network):
         return h.flatten(4, 5).flatten(2, 3)[:, :, :height, :width]
 
     @torch.no_grad()
-    def begin_smooth(self) -> UNet:
+    def init_smooth_(self) -> UNet:
         """Lets logits of ordered states begin alike at neighbouring states; returns the network.
 
         The last layer's weights become cosines of the state, the features shared out among the colours (and the pixels

@@ -101,7 +101,7 @@ def small_masked_denoiser(labels: bool = False) -> Denoiser:
     """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
     states = LEVELS + 1
     network = small_unet(states, labels, outputs=states, output_kernel=1, masked=True)
-    return NetworkDenoiser(network.begin_smooth())
+    return NetworkDenoiser(network.init_smooth_())
 
 
 def small_unet(states: int, labels: bool, **more: Any) -> UNet:

@@ -16,11 +16,11 @@ from tauleap.network.checks import check_call
 from tauleap.network.labels import num_labels
 from tauleap.network.network import Times
 
-_WRITE = "write ByTime([early, late], at=[0.3])"
+_WRITE = "write TimeExperts([early, late], at=[0.3])"
 
 
 @final
-class ByTime(nn.Module):
+class TimeExperts(nn.Module):
     """One network out of ``networks``, chosen by t: the first before ``at[0]``, the second from there on, and so forth.
 
     To clean up what can be seen already and to guess what cannot be seen yet are different tasks, and the loss of the
@@ -34,7 +34,7 @@ class ByTime(nn.Module):
         at: the times at which the next one takes over, rising, one fewer than networks.
 
     >>> from tauleap.network import ResidualMLP
-    >>> network = ByTime([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
+    >>> network = TimeExperts([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
     >>> network(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9])).shape
     torch.Size([2, 3, 8])
     """
