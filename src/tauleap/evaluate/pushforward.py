@@ -169,8 +169,8 @@ def apply_final(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["
 
 def apply_mode(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
     """``law`` at t after every state has become the denoiser's most probable x0: what ``final="mode"`` does."""
-    guess = reverse.posterior(_states(law), t).mode
-    return torch.zeros_like(law).index_put_(tuple(guess.T), law.reshape(-1), accumulate=True)
+    predicted = reverse.posterior(_states(law), t).mode
+    return torch.zeros_like(law).index_put_(tuple(predicted.T), law.reshape(-1), accumulate=True)
 
 
 def push_sites(weights: Tensor, laws: Tensor) -> Tensor:

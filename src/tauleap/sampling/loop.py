@@ -39,8 +39,8 @@ class Trace:
     times: Times
     x: Int64[Tensor, "times batch *shape"]
     """The noisy states x_t."""
-    guess: Int64[Tensor, "times batch *shape"]
-    """The denoiser's guess of the clean ones at each time: the mode of p(x0 | x_t), one evaluation each."""
+    predicted_x0: Int64[Tensor, "times batch *shape"]
+    """The denoiser's prediction of x0 at each time: the mode of p(x0 | x_t), one network evaluation each."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Samples:
         Args:
             device: where to.
         """
-        trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.guess.to(device))
+        trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.predicted_x0.to(device))
         return Samples(self.x0.to(device), trace, self.info)
 
     @staticmethod
@@ -82,8 +82,10 @@ class Samples:
         traces = [part.trace for part in parts if part.trace is not None]
         trace = None
         if traces:
-            x, guess = (torch.cat([getattr(trace, name) for trace in traces], dim=1) for name in ("x", "guess"))
-            trace = Trace(traces[0].times, x, guess)
+            x, predicted = (
+                torch.cat([getattr(trace, name) for trace in traces], dim=1) for name in ("x", "predicted_x0")
+            )
+            trace = Trace(traces[0].times, x, predicted)
         total = max(1, len(x0))
 
         def mean(name: str) -> Tensor:
@@ -114,7 +116,7 @@ def sample(
 
     * ``grid``: the times at which the sampler stops, from the noise down: ``uniform_grid(100)``.
     * ``start``: the states at the first time of the grid; by default they are drawn from ``process.sampling_prior()``.
-    * ``trace``: times at which to keep x_t and the denoiser's guess of x0, each at the nearest time of the grid.
+    * ``trace``: times at which to keep x_t and the denoiser's prediction of x0, each at the nearest time of the grid.
     * ``final``: what becomes of the noise that is left at the last time: ``"mode"`` takes the most probable x0, as the
       paper does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` leaves x as it is.
     * ``observed``: sites that are given, with their values, for all samples; they never move.
@@ -232,8 +234,8 @@ class _Run:
             x = x if self.observed is None else self.observed.fill(x)
         trace = None
         if kept:
-            times, states, guesses = zip(*kept, strict=True)
-            trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(guesses))
+            times, states, predictions = zip(*kept, strict=True)
+            trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(predictions))
         columns = _columns(infos)
         evaluations = float(columns.pop("evaluations").sum()) + passes
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
@@ -243,8 +245,8 @@ class _Run:
         if t not in self.kept:
             return None
         posterior = self._posterior(x, t)
-        guess = posterior.mode
-        kept.append((t, x, guess if self.observed is None else self.observed.fill(guess)))
+        predicted = posterior.mode
+        kept.append((t, x, predicted if self.observed is None else self.observed.fill(predicted)))
         return posterior
 
     def _posterior(self, x: States, t: float) -> Posterior:
