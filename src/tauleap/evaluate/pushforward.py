@@ -112,12 +112,12 @@ def laws_at(
 ) -> tuple[Tensor, list[Tensor]]:
     """``law`` pushed to the last time of the grid, and what it is at those times of the grid nearest to ``times``."""
     steps = [float(t) for t in grid]
-    nearest = [min(steps, key=lambda t, wanted=wanted: abs(t - wanted)) for wanted in times]
-    kept, last = {}, law
+    nearest = [min(steps, key=lambda t, time=time: abs(t - time)) for time in times]
+    found, last = {}, law
     for t, last in trajectory(sampler, reverse, law, steps, accuracy=accuracy):
         if t in nearest:
-            kept[t] = last
-    return last, [kept[t] for t in nearest]
+            found[t] = last
+    return last, [found[t] for t in nearest]
 
 
 @singledispatch
@@ -252,14 +252,14 @@ def _(
     first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
     # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
     moved = (torch.full_like(x, y) for y in range(reverse.process.num_states))
-    carried = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
-    onward = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
+    first_at_u = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
+    step_given_x0 = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
 
     def second(i: Tensor, j: int) -> Tensor:
-        told = torch.stack([carried[x[j, site], i, site] for site in sites], dim=1)
-        probs = (2 * later[j] - told).clamp_(min=0)
+        first_here = torch.stack([first_at_u[x[j, site], i, site] for site in sites], dim=1)
+        probs = (2 * later[j] - first_here).clamp_(min=0)
         probs = probs / probs.sum(-1, keepdim=True)
-        return torch.stack([probs[:, site] @ onward[site][x[j, site]] for site in sites], dim=1)
+        return torch.stack([probs[:, site] @ step_given_x0[site][x[j, site]] for site in sites], dim=1)
 
     return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second, accuracy.negligible)
 
@@ -292,15 +292,15 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
         return (moved * known.sum(-1)).prod(-1)
 
     out = (weights * stays(s)).reshape(law.shape)
-    nodes, shares = np.polynomial.legendre.leggauss(7)
-    for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
+    nodes, weights_of_nodes = np.polynomial.legendre.leggauss(7)
+    for node, weight in zip(nodes.tolist(), weights_of_nodes.tolist(), strict=True):
         u = min(t, max(s, float(process.schedule.inverse_total(low + noise * (node + 1) / 2))))
         rates = reverse.rates(x, u, posterior=reverse.with_own_evidence(posterior, x, t, x, u))
         density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
         middle = (u + s) / 2
-        onward = reverse.with_own_evidence(_posterior(reverse, x, middle), x, middle, x, u)
-        jumped = share * noise / 2 / float(rate(u)) * density.sum(0)
-        out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
+        posterior_after = reverse.with_own_evidence(_posterior(reverse, x, middle), x, middle, x, u)
+        jumped = weight * noise / 2 / float(rate(u)) * density.sum(0)
+        out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=posterior_after))
     return out
 
 

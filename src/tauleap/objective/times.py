@@ -128,8 +128,8 @@ class ReweightedTimes(Times):
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         t = self.eps + (1 - self.eps) * places
         if self.weights is not None:
-            shares = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
-            return t, len(shares) * shares[(places * len(shares)).long().clamp(max=len(shares) - 1)]
+            weights = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
+            return t, len(weights) * weights[(places * len(weights)).long().clamp(max=len(weights) - 1)]
         power = 0.0 if self.power is None else self.power  # one of the two is given
         mean = (1 - self.eps ** (power + 1)) / ((power + 1) * (1 - self.eps))
         return t, t**power / mean

@@ -17,7 +17,7 @@ from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
     check_condition,
-    some,
+    select_samples,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
 
@@ -162,8 +162,8 @@ def _gillespie(
     going, evaluated = torch.arange(len(x), device=x.device), 0
     while len(going):
         here = out[going]
-        given, asked = some(observed, condition, going)
-        outgoing = reverse.at(here, t, observed=given, condition=asked).checked().corrector_jumps
+        here_observed, here_condition = select_samples(observed, condition, going)
+        outgoing = reverse.at(here, t, observed=here_observed, condition=here_condition).checked().corrector_jumps
         exits = checked_exit_rate(outgoing)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
