@@ -96,7 +96,7 @@ def _models() -> dict[str, Model]:
         "images": Model(
             noise.Gaussian(256, noise.Exponential(3.0, 100.0), 512.0, 6.0),
             denoise.TruncatedLogistic(
-                network.ByTime([network.UNet(256, 1, **picture), network.UNet(256, 1, **picture)], at=[0.5]), 256
+                network.TimeExperts([network.UNet(256, 1, **picture), network.UNet(256, 1, **picture)], at=[0.5]), 256
             ),
             shape=(1, 4, 4),
             form=ImageFormat(1, 4, 4),
