@@ -103,7 +103,7 @@ def test_settings_of_samplers(make: Any, error: type[Exception], message: str) -
         ({"generator": 3}, TypeError, r"got int: write torch.Generator\(\).manual_seed"),
         ({"observed": (1, 2)}, TypeError, r"observed must be an Observed\(mask, values\), got tuple"),
         ({"trace": [0.001]}, ValueError, "trace must hold times of the run, from 1.0 to 0.01, got 0.001"),
-        ({"condition": torch.zeros(3)}, ValueError, "one entry a sample, 4, along its first axis"),
+        ({"condition": torch.zeros(3)}, ValueError, "one entry per sample, 4, along its first axis"),
         (
             {"observed": Observed(torch.tensor([True, False]), torch.full((4, 2), 7))},
             ValueError,

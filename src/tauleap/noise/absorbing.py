@@ -12,15 +12,22 @@ from tauleap.noise.schedule import Schedule
 
 
 class Absorbing(RankOneProcess):
-    """``R_b = 1 e_*^T - I``: data states are lost to the mask ``*`` at rate beta.
+    """Jump from every data state to the mask ``*`` at rate beta, and stay there: ``R_b = 1 e_*^T - I``.
 
-    ``num_states`` counts the mask, which is the last state unless ``mask`` names another. At time 1 the share
-    ``alpha = exp(-c(1))`` of the sites is not masked yet; the prior of the bound spreads it over the data states, since
-    with the mask alone the likelihood bound would be infinite. Sampling starts fully masked: a site that started in a
-    random data state would never leave it.
+    At time 1 a fraction ``alpha = exp(-c(1))`` of the sites is not masked yet. The prior of the likelihood bound
+    spreads this mass over the data states, because with the mask alone the bound would be infinite. Sampling starts
+    fully
+    masked: a site that started in a random data state would never leave it.
 
-    ``sizes``, int64 of shape (*shape), is for sites with different numbers of data states: a site has the first
-    ``size`` of them, and its data, its noise and its prior never leave them and the mask.
+    Args:
+        num_states: The number of states S, including the mask, >= 2.
+        schedule: The noise schedule beta(t).
+        mask: The state that is the mask. Default: the last one.
+        sizes: The number of data states of each site, int64 of shape (*shape), where sites differ. A site has the first
+            ``size`` data states; its data, noise and prior are restricted to these and the mask. Default: all states.
+
+    Raises:
+        ValueError: ``mask`` is not a state, or a size is out of range.
 
     >>> from tauleap.noise import Constant
     >>> Absorbing(3, Constant(1.0)).generator()

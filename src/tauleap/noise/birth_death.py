@@ -14,15 +14,23 @@ from tauleap.noise.schedule import Schedule
 
 
 class BirthDeath(ForwardProcess):
-    """``rate`` to each neighbour. Music in the paper, as the process that does not fit: ``Exponential(0.5, 10000)``.
+    """Jump to each neighbouring state at rate ``rate``, with reflecting ends.
+
+    For ordinal data. The paper uses it for music with ``Exponential(0.5, 10000)``, as an example of a process that does
+    not suit the data.
 
     The walk between reflecting ends is a free walk on the circle of 2S places, folded once: with g(n) the probability
     that the latter has moved by n,
 
         q(j | i) = g(i - j) + g(i + j + 1).
 
-    So a kernel follows from 2S numbers, which are Bessel functions summed over the turns of the circle, or, once it is
-    mixed, a cosine series (the process' eigenvectors are the DCT-II basis).
+    So a kernel follows from 2S numbers, which are Bessel functions summed over the turns of the circle, or, once the
+    chain has mixed, a cosine series (the eigenvectors are the DCT-II basis).
+
+    Args:
+        num_states: The number of states S of a site, >= 2.
+        schedule: The noise schedule beta(t).
+        rate: The base rate to each neighbour, > 0. Default: 1.
 
     >>> from tauleap.noise import Constant
     >>> BirthDeath(3, Constant(1.0)).generator()

@@ -11,10 +11,19 @@ from tauleap.noise.schedule import Schedule
 
 
 class Dense(ForwardProcess):
-    """``generator`` (S, S) holds the rates from row to column: off-diagonal >= 0, rows that sum to 0.
+    """Use any generator, given as a matrix.
 
-    The stationary law is found from it; where it is not unique, ``prior`` says where the reverse chain starts. Say
-    ``ordinal=True`` where neighbouring states are alike.
+    The stationary distribution is computed from the generator. If it is not unique, ``prior`` is needed.
+
+    Args:
+        generator: The base generator R_b (S, S): rates from row to column, off-diagonal entries >= 0, rows that sum to
+            0.
+        schedule: The noise schedule beta(t).
+        prior: The distribution from which the reverse chain starts. Default: the stationary distribution.
+        ordinal: Whether states have an order, with similar neighbours. Default: False.
+
+    Raises:
+        ValueError: The matrix is not a generator, or its stationary distribution is not unique and ``prior`` is absent.
 
     >>> import torch
     >>> from tauleap.noise import Constant

@@ -13,13 +13,20 @@ from tauleap.noise.schedule import Schedule
 
 
 class Gaussian(ForwardProcess):
-    """The paper's process for ordinal data such as pixels.
+    """Jump to nearby states, with a discretised Gaussian as the stationary distribution: for ordinal data such as
+    pixels.
 
     With ``p(x)`` proportional to ``exp(-(x - mu)^2 / (2 sigma_0^2))`` about the middle ``mu = (S - 1) / 2``, a jump
     towards the middle (or across it, to a state no further out) over the distance d has the rate ``exp(-(d - 1)^2 /
-    sigma_r^2)``; the way back has this rate times ``p(outer) / p(inner)``, by detailed balance. That is the
-    construction of Appendix E, where the row of the outer state is filled first. Toy: 32 states, 8, 1. Images: 256
-    states, 512, 6.
+    sigma_r^2)``; the reverse jump has this rate times ``p(outer) / p(inner)``, by detailed balance. That is the
+    construction of Appendix E, where the row of the outer state is filled first. The paper uses 32 states with (8, 1)
+    for the toy and 256 states with (512, 6) for images.
+
+    Args:
+        num_states: The number of states S of a site, >= 2.
+        schedule: The noise schedule beta(t).
+        sigma_0: The standard deviation of the stationary distribution, in states, > 0.
+        sigma_r: The length scale of a jump, in states, > 0.
 
     >>> from tauleap.noise import Exponential
     >>> Gaussian(4, Exponential(5.0, 5.0), sigma_0=2.0, sigma_r=1.0).generator()[0]

@@ -33,23 +33,42 @@ def at_own_state(law: Law, x: States) -> PerSite:
 
 
 class Kernel(ABC):
-    """q(v | u), the probability that a site in state u is in state v some time later."""
+    """Apply q(v | u), the probability that a site in state u is in state v some time later."""
 
     @abstractmethod
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
-        """q(. | x)."""
+        """Return the rows q(. | x).
+
+        Args:
+            x: The states.
+            dtype: The dtype of the result.
+        """
 
     @abstractmethod
     def columns(self, x: States, dtype: torch.dtype) -> PerState:
-        """q(x | .)."""
+        """Return the columns q(x | .).
+
+        Args:
+            x: The states.
+            dtype: The dtype of the result.
+        """
 
     @abstractmethod
     def propagate(self, w: PerState) -> PerState:
-        """w -> w Q: sum_u w(u) q(v | u), in the dtype of ``w``."""
+        """Return w Q, sum_u w(u) q(v | u), in the dtype of ``w``.
+
+        Args:
+            w: Weights of every site and state.
+        """
 
     @abstractmethod
     def sample(self, x: States, generator: torch.Generator | None) -> States:
-        """A draw from q(. | x)."""
+        """Return a draw from q(. | x).
+
+        Args:
+            x: The states.
+            generator: The source of randomness; None for that of torch.
+        """
 
     def as_matrix(self, num_states: int, device: torch.device, samples: int | None = None) -> DenseKernel:
         """Return the kernel as a matrix, by reading all of its rows.
@@ -64,14 +83,21 @@ class Kernel(ABC):
         return DenseKernel(matrix[0] if samples is None else matrix)
 
     def divergences(self, prior: Law) -> Law | None:
-        """Return KL(q(. | x0) || prior) for every state x0, (S,) or (*shape, S); None if only rows are cheap."""
+        """Return KL(q(. | x0) || prior) for every state x0, (S,) or (*shape, S); None if only rows are cheap.
+
+        Args:
+            prior: The distribution to compare with, (S,) or (*shape, S).
+        """
         return None
 
 
 class DenseKernel(Kernel):
-    """A kernel held as a matrix: one (S, S) for the whole batch, or (B, S, S), one a sample.
+    """Hold a kernel as a matrix: one (S, S) for the whole batch, or (B, S, S), one per sample.
 
-    An entry so small that float64 has no number for its inverse counts as 0.
+    An entry so small that float64 cannot represent its inverse counts as 0.
+
+    Args:
+        matrix: The probabilities, from row to column, in float64.
     """
 
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
@@ -127,28 +153,49 @@ class DenseKernel(Kernel):
         return relative_entropy_terms(self.matrix, prior).sum(-1)
 
     def reachable(self, x: States) -> Tensor | None:
-        """Return from which states each x can be reached, bool (batch, *shape, S); None if from all."""
+        """Return the states from which each x can be reached, bool (batch, *shape, S); None if from all.
+
+        Args:
+            x: The states.
+        """
         return self.columns(x, torch.float64) > 0 if self.may_have_zeros else None
 
     def inverse_columns(self, x: States, dtype: torch.dtype) -> PerState:
-        """Return 1 / q(x | .), 0 where x cannot be reached."""
+        """Return 1 / q(x | .), 0 where x cannot be reached.
+
+        Args:
+            x: The states.
+            dtype: The dtype of the result.
+        """
         if self.prefer_gather(x):
             return self._inverse(self.columns(x, torch.float64)).to(dtype)
         return self.select(self.inverse_table(dtype), x)
 
     def inverse_table(self, dtype: torch.dtype) -> Tensor:
-        """Return 1 / q(x | x0) at [x, x0], 0 where x cannot be reached."""
+        """Return 1 / q(x | x0) at [x, x0], 0 where x cannot be reached.
+
+        Args:
+            dtype: The dtype of the result.
+        """
         return self.table("inverse", dtype, lambda: self._inverse(self.matrix.mT))
 
     def columns_table(self, dtype: torch.dtype) -> Tensor:
-        """Return q(x | u) at [x, u]."""
+        """Return q(x | u) at [x, u].
+
+        Args:
+            dtype: The dtype of the result.
+        """
         return self.table("columns", dtype, lambda: self.matrix.mT)
 
     def _inverse(self, values: Tensor) -> Tensor:
         return torch.where(values > 0, 1 / values, 0.0) if self.may_have_zeros else 1 / values
 
     def prefer_gather(self, x: States) -> bool:
-        """Return whether tables, one per sample, would be larger than the entries that the states x need."""
+        """Return whether tables, one per sample, would be larger than the entries that the states x need.
+
+        Args:
+            x: The states.
+        """
         return self.matrix.ndim == 3 and x.numel() < x.shape[0] * self.matrix.shape[-1]
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
@@ -176,15 +223,26 @@ class DenseKernel(Kernel):
         return _draw.from_cdf(cdf.flatten(0, -2), rows, generator).reshape(x.shape).to(x.device)
 
     def table(self, name: str, dtype: torch.dtype, make: Callable[[], Tensor]) -> Tensor:
-        """A table (S, n) or (B, S, n) that follows from the matrix, laid out for reading rows; made once."""
+        """Return a table (S, n) or (B, S, n) that follows from the matrix, laid out for reading rows; computed once.
+
+        Args:
+            name: The key of the table.
+            dtype: The dtype of the result.
+            make: Computes the table.
+        """
         if (name, dtype) not in self._tables:
             with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
                 self._tables[name, dtype] = make().to(dtype).contiguous()
         return self._tables[name, dtype]
 
     def select(self, table: Tensor, x: Tensor, samples: Tensor | None = None) -> Tensor:
-        """Row x of ``table`` for each entry of ``x``, whose first axis is the batch unless ``samples`` names each
-        entry's sample."""
+        """Return row x of ``table`` for each entry of ``x``.
+
+        Args:
+            table: A table (S, n), or (B, S, n) with one per sample.
+            x: The states; their first axis is the batch unless ``samples`` is given.
+            samples: The sample of each entry of ``x``. Default: None.
+        """
         rows = _row_numbers(table, x.to(table.device), samples)
         return table.flatten(0, -2).index_select(0, rows).reshape(*x.shape, table.shape[-1]).to(x.device)
 

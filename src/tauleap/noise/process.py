@@ -27,12 +27,18 @@ _CACHE_BYTES = 2**29
 
 
 class ForwardProcess(nn.Module, ABC):
-    """x0 -> x_t. Data is int64 of shape (batch, *shape); ``t`` is a number in [0, 1], or one a sample.
+    """Turn data x0 into noise x_t by a continuous-time Markov chain, independently at each site.
 
-    A batch at one time costs one kernel, and the kernels of times that come again are kept. Buffers hold float64 and
-    keep it when the module is cast, since kernels are made in float64 and only used in the model's dtype. Rates and
-    kernels come in float64 as well unless ``dtype`` is given, since many entries are too small for float32; for states
-    on a device without float64, such as mps, they come in float32.
+    Data is int64 of shape (batch, *shape); ``t`` is a number in [0, 1], or one per sample.
+
+    A batch at one time costs one kernel, and the kernels of recurring times are cached. Buffers hold float64 and keep
+    it when the module is cast, since kernels are computed in float64 and only used in the model's dtype. Rates and
+    kernels are float64 as well unless ``dtype`` is given, since many entries are too small for float32; for states on a
+    device without float64, such as mps, they are float32.
+
+    Args:
+        num_states: The number of states S of a site, >= 2.
+        schedule: The noise schedule beta(t).
     """
 
     ordinal: bool = False
@@ -50,10 +56,10 @@ class ForwardProcess(nn.Module, ABC):
 
     @abstractmethod
     def generator(self) -> Matrix:
-        """R_b (S, S) in float64."""
+        """Return the base generator R_b (S, S) in float64."""
 
     def stationary(self) -> Law:
-        """The law that the chain forgets everything for: ``stationary R_b = 0``."""
+        """Return the stationary distribution: ``stationary R_b = 0``."""
         return self._cache.get("stationary", lambda: stationary_law(self._checked_generator()))
 
     def prior(self) -> Law:
@@ -75,7 +81,12 @@ class ForwardProcess(nn.Module, ABC):
         return self._cache.get("all_data", lambda: bool(self.data_states.all()))
 
     def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
-        """q_t|s as an operator; for ``s = 0`` what data has become at time t."""
+        """Return the transition kernel q_t|s as an operator; for ``s = 0`` the distribution of x_t given the data.
+
+        Args:
+            t: The time, one for all samples or one per sample, in [0, 1].
+            s: The earlier time, one for all samples or one per sample. Default: 0, the data.
+        """
         c = self.noise_between(s, t)
         if c.ndim:
             return self._cache.kernels(c, (s, t), lambda: DenseKernel(self.exponential(c)))
@@ -84,13 +95,21 @@ class ForwardProcess(nn.Module, ABC):
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cached result of ``make``, which is called again once a buffer or an attribute has changed.
 
-        Only what an attribute holds by reference, such as the numbers of a schedule, can change unnoticed: a result
-        that depends on them needs them in its name.
+        Only content that an attribute holds by reference, such as the numbers of a schedule, can change unnoticed: a
+        result that depends on them needs them in its name.
+
+        Args:
+            name: The key of the result.
+            make: Computes the result.
         """
         return self._cache.get(name, make)
 
     def exponential(self, c: Tensor) -> Tensor:
-        """exp(c R_b) for each of the (n,) amounts of noise ``c``: (n, S, S), in float64."""
+        """Return exp(c R_b) for each amount of noise, (n, S, S) in float64.
+
+        Args:
+            c: The amounts of noise c(t) - c(s), float64 of shape (n,).
+        """
         exponential = self._cache.get("exponential", self._matrix_exponential)
         if _device.is_host(exponential.device) or not c.numel():
             return exponential(c.to(exponential.device))
@@ -100,17 +119,36 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def rates_from(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """R_t(x, .): forward rates out of x, 0 at x itself; float64 unless ``dtype`` is given."""
+        """Return the forward rates R_t(x, .) out of x, 0 at x itself.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         return self._timed(self._base_rates_from, x, t, dtype)
 
     @final
     def rates_into(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """R_t(., x): forward rates into x, 0 at x itself; float64 unless ``dtype`` is given."""
+        """Return the forward rates R_t(., x) into x, 0 at x itself.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         return self._timed(self._base_rates_into, x, t, dtype)
 
     @final
     def kernel_from(self, x0: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
-        """q_t|s(. | x0); for ``s = 0`` the law of x_t given the data; float64 unless ``dtype`` is given."""
+        """Return q_t|s(. | x0); for ``s = 0`` the distribution of x_t given the data.
+
+        Args:
+            x0: The states at time s.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            s: The earlier time, one for all samples or one per sample. Default: 0, the data.
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         x0 = self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
@@ -118,7 +156,14 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def kernel_into(self, x: States, t: Time, s: Time = 0.0, *, dtype: torch.dtype | None = None) -> PerState:
-        """q_t|s(x | .), as a function of the earlier state; float64 unless ``dtype`` is given."""
+        """Return q_t|s(x | .), as a function of the earlier state.
+
+        Args:
+            x: The states at time t.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            s: The earlier time, one for all samples or one per sample. Default: 0, the data.
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         x = self._check_states(x, "x")
         _check.time(t, x.shape[0])
         _check.time(s, x.shape[0], name="s")
@@ -126,7 +171,13 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def propagate(self, w: PerState, t: Time, s: Time = 0.0) -> PerState:
-        """w -> w Q_t|s along the last axis, in the dtype of ``w``; differentiable in ``w``."""
+        """Return w Q_t|s along the last axis, in the dtype of ``w``; differentiable in ``w``.
+
+        Args:
+            w: Weights of every site and state.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            s: The earlier time, one for all samples or one per sample. Default: 0, the data.
+        """
         if not isinstance(w, Tensor) or not w.is_floating_point():
             given = w.dtype if isinstance(w, Tensor) else type(w).__name__
             raise TypeError(f"w must be a floating-point tensor (batch, *shape, {self.num_states}), got {given}")
@@ -139,7 +190,14 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def noise(self, x0: States, t: Time, s: Time = 0.0, *, generator: torch.Generator | None = None) -> States:
-        """A draw of x_t from q_t|s(. | x0): from the data, or from a state x_s reached earlier."""
+        """Return a draw of x_t from q_t|s(. | x0): from the data, or from a state x_s reached earlier.
+
+        Args:
+            x0: The states at time s.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            s: The earlier time, one for all samples or one per sample. Default: 0, the data.
+            generator: The source of randomness. Default: that of torch.
+        """
         x0 = self._check_states(x0, "x0")
         _check.time(t, x0.shape[0])
         _check.time(s, x0.shape[0], name="s")
@@ -147,7 +205,13 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
-        """The sum of R_t(x, .): how fast a site leaves its state; float64 unless ``dtype`` is given."""
+        """Return the exit rate of each site, the sum of R_t(x, .).
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample, in [0, 1].
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         x = self._check_states(x, "x")
         beta = self.schedule.rate(_check.time(t, x.shape[0]))
         exits = at_own_state(self.base_exit_rates(), x)
@@ -156,9 +220,12 @@ class ForwardProcess(nn.Module, ABC):
 
     @final
     def draw_jump(self, x: States, sites: Tensor, *, generator: torch.Generator | None = None) -> Tensor:
-        """Where a forward jump takes the sites at the given positions of ``x.flatten()``, (n,).
+        """Return the destinations of forward jumps at the given positions of ``x.flatten()``, (n,).
 
-        They must be sites whose exit rate is not 0.
+        Args:
+            x: The states.
+            sites: The positions, int64 (n,), of sites whose exit rate is not 0.
+            generator: The source of randomness. Default: that of torch.
         """
         x = self._check_states(x, "x")
         _check.positions(sites, x)
@@ -198,7 +265,12 @@ class ForwardProcess(nn.Module, ABC):
         return base_rates(x, dtype).mul_(along_batch(beta, x.ndim + 1))
 
     def noise_between(self, s: Time, t: Time) -> Tensor:
-        """c(t) - c(s) in float64: () where the times are, or (B,) on the device of the tables."""
+        """Return c(t) - c(s) in float64: () on the device of the times, or (B,) on the device of the tables.
+
+        Args:
+            s: The earlier time, one for all samples or one per sample.
+            t: The later time, one for all samples or one per sample.
+        """
         later = _check.time(t)
         if not isinstance(s, Tensor) and s == 0:
             return self._after(later)

@@ -48,9 +48,13 @@ class LawFacts(NamedTuple):
 
 
 class RankOneKernel(Kernel):
-    """``noise`` is base_rate times c, in float64, () or (B,).
+    """Hold a rank-one kernel alpha I + (1 - alpha) 1 pi^T with alpha = exp(-noise).
 
-    ``elsewhere`` is the mass of all states but each one, ``mass_elsewhere(law)``.
+    Args:
+        noise: base_rate times c, in float64, () or (B,).
+        law: The distribution pi, (S,) or (*shape, S).
+        elsewhere: The mass of all other states, for each state: ``mass_elsewhere(law)``.
+        facts: Properties of ``law`` as plain numbers.
     """
 
     def __init__(self, noise: Tensor, law: Law, elsewhere: Law, facts: LawFacts) -> None:
@@ -60,7 +64,11 @@ class RankOneKernel(Kernel):
         self.law, self.elsewhere = law, elsewhere
 
     def law_at(self, x: States) -> PerSite:
-        """pi_x: the probability of each site's own state, in float64."""
+        """Return pi_x, the probability of each site's own state, in float64.
+
+        Args:
+            x: The states.
+        """
         return at_own_state(self.law, x)
 
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
@@ -86,7 +94,10 @@ class RankOneKernel(Kernel):
     def divergences(self, prior: Law) -> Law | None:
         """Return KL(q(. | x0) || prior) for every x0, in O(S) for all of them together.
 
-        sum_{v != x0} (1 - alpha) pi_v log((1 - alpha) pi_v / prior_v) + q(x0 | x0) log(q(x0 | x0) / prior_x0)
+            sum_{v != x0} (1 - alpha) pi_v log((1 - alpha) pi_v / prior_v) + q(x0 | x0) log(q(x0 | x0) / prior_x0)
+
+        Args:
+            prior: The distribution to compare with, (S,) or (*shape, S).
         """
         q_elsewhere = self.one_minus_alpha * self.law
         away, own = relative_entropy_terms(q_elsewhere, prior), self.alpha + q_elsewhere
@@ -121,20 +132,24 @@ def draw_from(law: Law, shape: torch.Size, generator: torch.Generator | None) ->
 
 
 class RankOneProcess(ForwardProcess):
-    """A process ``R_b = base_rate (1 pi^T - I)``; a concrete one defines ``stationary`` and ``base_rate``."""
+    """Define a process ``R_b = base_rate (1 pi^T - I)``; subclasses define ``stationary`` and ``base_rate``."""
 
     base_rate: float = 1.0
 
     @abstractmethod
     def stationary(self) -> Law:
-        """pi in float64, (S,) or (*shape, S)."""
+        """Return pi in float64, (S,) or (*shape, S)."""
 
     def kernel(self, t: Time, s: Time = 0.0) -> RankOneKernel:
         return self.kernel_after(self.noise_between(s, t))
 
     @final
     def kernel_after(self, c: Tensor) -> RankOneKernel:
-        """The kernel once the noise ``c`` has come, float64 of shape () or (batch,): O(1) a sample, nothing to keep."""
+        """Return the kernel after the noise ``c``: O(1) per sample, without a cache.
+
+        Args:
+            c: The amount of noise, float64 of shape () or (batch,).
+        """
         law = self.stationary()
         noise = self.base_rate * (_device.moved_to(c, law.device) if c.ndim else c)
         return RankOneKernel(noise, law, self.elsewhere(), self.cached("facts", lambda: LawFacts.of(law)))
@@ -183,9 +198,16 @@ class RankOneProcess(ForwardProcess):
 
 
 class RankOne(RankOneProcess):
-    """``R_b = 1 pi^T - I`` for any law: ``prior`` is (S,), or (*shape, S) with one law a site.
+    """Jump to a state drawn from any distribution pi at rate beta: ``R_b = 1 pi^T - I``.
 
-    A state of probability 0 is one that the site does not have: data is never in it, and noise never comes to it.
+    A site does not have states of probability 0: data is never in them, and noise never reaches them.
+
+    Args:
+        prior: The distribution pi, (S,) or, with one per site, (*shape, S).
+        schedule: The noise schedule beta(t).
+
+    Raises:
+        ValueError: ``prior`` is not a distribution.
 
     >>> from tauleap.noise import LogLinear
     >>> process = RankOne(torch.tensor([0.6, 0.2, 0.2]), LogLinear())

@@ -24,7 +24,9 @@ def _tensor(value: float | Tensor) -> Tensor:
 
 
 class Schedule(ABC):
-    """beta(t) on [0, 1]. Results follow the device and dtype of the argument; a Python number counts as float64.
+    """Define the noise rate beta(t) on [0, 1] and its integral c(t).
+
+    Results have the device and dtype of the argument; a Python number counts as float64.
 
     >>> schedule = Exponential(5.0, 5.0)
     >>> schedule.total(1.0)
@@ -35,23 +37,52 @@ class Schedule(ABC):
 
     @abstractmethod
     def rate(self, t: float | Tensor) -> Tensor:
-        """beta(t)."""
+        """Return the rate beta(t).
+
+        Args:
+            t: The time or times, in [0, 1].
+        """
 
     @abstractmethod
     def total(self, t: float | Tensor) -> Tensor:
-        """c(t), the integral of beta over [0, t]; exactly 0 at t = 0."""
+        """Return c(t), the integral of beta over [0, t]; exactly 0 at t = 0.
+
+        Args:
+            t: The time or times, in [0, 1].
+        """
 
     @abstractmethod
     def inverse_total(self, c: float | Tensor) -> Tensor:
-        """The time at which the integral has reached ``c``."""
+        """Return the time t with c(t) = c.
+
+        Args:
+            c: The integral or integrals, from 0 to c(1).
+        """
 
     def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
-        """c(t) - c(s), the noise that comes between s and t; write it without the difference where digits matter."""
+        """Return c(t) - c(s); subclasses avoid the difference where it would lose digits.
+
+        Args:
+            s: The earlier time or times, in [0, 1].
+            t: The later time or times, in [0, 1].
+        """
         return self.total(t) - self.total(s)
 
 
 class Constant(Schedule):
-    """beta(t) = beta (music, uniform: 0.03)."""
+    """Define a constant rate, beta(t) = beta.
+
+    The paper uses 0.03 for music with uniform noise.
+
+    Args:
+        beta: The rate, > 0.
+
+    Raises:
+        ValueError: ``beta`` is not a positive number.
+
+    >>> Constant(2.0).total(0.5)
+    tensor(1., dtype=torch.float64)
+    """
 
     def __init__(self, beta: float) -> None:
         self.beta = _check.positive("beta", beta)
@@ -73,7 +104,20 @@ class Constant(Schedule):
 
 
 class Exponential(Schedule):
-    """beta(t) = a b^t log b, so that c(t) = a (b^t - 1) (toy: 5, 5; images: 3, 100; music birth/death: 0.5, 10000)."""
+    """Define the rate beta(t) = a b^t log b, so that c(t) = a (b^t - 1).
+
+    The paper uses (5, 5) for the toy, (3, 100) for images, and (0.5, 10000) for music with birth/death noise.
+
+    Args:
+        a: The factor, > 0.
+        b: The base, > 1.
+
+    Raises:
+        ValueError: A number is out of its range.
+
+    >>> Exponential(3.0, 100.0).total(1.0)
+    tensor(297., dtype=torch.float64)
+    """
 
     def __init__(self, a: float, b: float) -> None:
         self.a = _check.positive("a", a)
@@ -103,7 +147,11 @@ class Exponential(Schedule):
 
 
 class LogLinear(Schedule):
-    """alpha(t) = 1 - (1 - 0.001) t: the mass of a rank-one process moves at a steady pace."""
+    """Define alpha(t) = exp(-c(t)) = 1 - (1 - 0.001) t: the mass of a rank-one process moves at a constant rate.
+
+    >>> LogLinear().total(1.0).neg().exp()
+    tensor(0.0010, dtype=torch.float64)
+    """
 
     def rate(self, t: float | Tensor) -> Tensor:
         lost = 1 - _FINAL_ALPHA
@@ -124,7 +172,11 @@ class LogLinear(Schedule):
 
 
 class Cosine(Schedule):
-    """alpha(t) = 0.001 + (1 - 0.001) (1 - sin(pi t / 2)): quick at first, gentle at the end."""
+    """Define alpha(t) = exp(-c(t)) = 0.001 + (1 - 0.001) (1 - sin(pi t / 2)): fast at first, slow near t = 1.
+
+    >>> Cosine().total(1.0).neg().exp()
+    tensor(0.0010, dtype=torch.float64)
+    """
 
     def rate(self, t: float | Tensor) -> Tensor:
         lost, t = 1 - _FINAL_ALPHA, _tensor(t)

@@ -11,10 +11,14 @@ from tauleap.noise.schedule import Schedule
 
 
 class Uniform(RankOneProcess):
-    """``R_b = 1 1^T - S I``, in the paper's units: every other state at rate beta, so ``alpha = exp(-S c)``.
+    """Jump to every other state at the same rate beta: ``R_b = 1 1^T - S I`` and ``alpha = exp(-S c)``.
 
-    The process for categories without an order. Music in the paper: 129 states, ``Constant(0.03)``. For a schedule that
-    is given by alpha (LogLinear, Cosine) write ``RankOne`` with a uniform prior.
+    For categories without an order. The paper uses 129 states and ``Constant(0.03)`` for music. For a schedule that is
+    defined by alpha (LogLinear, Cosine) use ``RankOne`` with a uniform prior.
+
+    Args:
+        num_states: The number of states S of a site, >= 2.
+        schedule: The noise schedule beta(t).
 
     >>> from tauleap.noise import Constant
     >>> Uniform(3, Constant(1.0)).generator()

@@ -1,4 +1,4 @@
-"""A bar with the time left on a terminal, a few plain lines elsewhere."""
+"""Progress: a bar with the remaining time on a terminal, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def reporting(show: bool, total: int, title: str) -> Iterator[Callable[[], None]]:
-    """Gives a function to call after each of ``total`` steps; what it shows goes to stderr."""
+    """Yield a function to call after each of ``total`` steps, which reports progress on stderr."""
     if not show:
         yield lambda: None
     elif sys.stderr.isatty():
@@ -48,7 +48,7 @@ def _bar(total: int, title: str) -> Iterator[Callable[[], None]]:
 
 
 def _lines(total: int, title: str) -> Callable[[], None]:
-    """A line at each tenth of the way."""
+    """Return a function that prints a line after each tenth of the steps."""
     began, done = time.monotonic(), 0
 
     def advance() -> None:

@@ -1,4 +1,4 @@
-"""Choose the sampler and the grid: the one place that Python and the command line take their defaults from."""
+"""Choose the sampler and the grid: the defaults of the Python interface and of the command line."""
 
 from __future__ import annotations
 
@@ -34,15 +34,17 @@ class SamplingPlan:
     """
 
     sampler: Sampler
+    """The sampler."""
     grid: tuple[float, ...]
     """The times, from the first to the last."""
     grid_name: str
     """"uniform", "geometric", "noise", "given", or "exact" where the sampler needs the two ends alone."""
     final: Final
-    """What becomes of the noise that is left at the last time, as :func:`tauleap.sample` takes it."""
+    """The treatment of the noise left at the last time, as :func:`tauleap.sample` takes it."""
     evaluations: int | None
     """The largest number of network evaluations per sample; None where the sampler decides it."""
     reason: str
+    """Why this was selected."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection for scripts."""
@@ -82,8 +84,8 @@ def choose_sampling(
         process: The noise of the model.
         sites: How many sites of a sample are drawn; those that are observed do not count.
         steps: The largest number of steps. Default: 100.
-        sampler: A sampler in the place of the selected one.
-        grid: Times in the place of the selected ones; ``steps`` is not used then.
+        sampler: A sampler to use instead. Default: None, the selected one.
+        grid: Decreasing times to use instead of ``steps``. Default: None.
 
     Raises:
         ValueError: The sampler does not fit the process, or the grid does not decrease.

@@ -23,16 +23,32 @@ from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_mult
 
 
 class WithCorrector(Sampler):
-    """Any sampler, followed by ``steps`` tau-leaps with the corrector's rates at the time that it has reached.
+    """Follow each step of a sampler by tau-leaps with the corrector rates at the time that it has reached.
 
-    ``R_c = R_t + Rhat_t`` has q_t as its stationary law (Proposition 4), so that running it at a fixed time draws the
-    samples back to q_t. A leap has the length ``scale`` times that of the step before it, and correctors run where the
-    time reached is below ``start``. The paper's settings (Appendix H):
+    ``R_c = R_t + Rhat_t`` has q_t as its stationary distribution (Proposition 4), so that running it at a fixed time
+    draws the samples towards q_t. The paper's settings (Appendix H):
 
     * images: ``WithCorrector(TauLeaping(), steps=10, scale=1.5, start=0.1)`` on ``uniform_grid(495)``,
     * music: ``WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)`` on ``uniform_grid(990)``.
 
-    ``multiple_jumps`` is for the corrector's leaps what it is for ``TauLeaping``. One evaluation a corrector step.
+    One network evaluation per corrector step. For the same number of evaluations, correctors help on some grids and are
+    worse than more steps on others; docs/samplers.md has the measurements.
+
+    Args:
+        sampler: The sampler of the predictor steps.
+        steps: The number of corrector leaps per step, >= 1.
+        scale: The length of a corrector leap, in lengths of the preceding step, > 0. Default: 1.
+        start: Correctors run where the time reached is below this, in (0, 1]. Default: 1.
+        multiple_jumps: The treatment of several jumps at one site by corrector leaps, see ``TauLeaping``. Default:
+            None.
+
+    Raises:
+        TypeError: ``sampler`` is not a Sampler.
+        ValueError: A number is out of its range.
+
+    >>> from tauleap.sampling import TauLeaping
+    >>> WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)
+    WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)
     """
 
     def __init__(
@@ -98,11 +114,29 @@ def run_corrector(
     condition: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> tuple[States, StepInfo]:
-    """Holds the time at ``t`` and runs the corrector from x for ``steps`` leaps of length ``step``.
+    """Run the corrector from x at the fixed time ``t`` for ``steps`` leaps of length ``step``.
 
-    The states wander through q_t: the paper shows a thousand such steps at t = 0.4, a picture every hundred (Appendix
-    F.2), which is ten calls with ``steps=100``. With ``exact`` the chain is simulated for the same time jump by jump:
-    at a fixed time it is homogeneous, so that Gillespie's algorithm needs no approximation, and one evaluation a jump.
+    The states explore q_t: the paper shows a thousand such steps at t = 0.4, with a picture every hundred (Appendix
+    F.2), which is ten calls with ``steps=100``. At a fixed time the chain is homogeneous, so that Gillespie's algorithm
+    simulates it without approximation (``exact``).
+
+    Args:
+        reverse: The reverse process.
+        x: The states at time t.
+        t: The time, in (0, 1].
+        steps: The number of leaps, >= 1; one network evaluation each.
+        step: The length of a leap, in time, > 0.
+        exact: Simulate the chain for the same time jump by jump; one network evaluation per jump. Default: False.
+        multiple_jumps: The treatment of several jumps at one site, see ``TauLeaping``. Default: that of the process.
+        observed: The observed sites and their values. Default: none.
+        condition: The input of the denoiser, with one entry per sample along its first axis. Default: none.
+        generator: The source of randomness. Default: that of torch.
+
+    Returns:
+        The states after the leaps, and counts of the events.
+
+    Raises:
+        ValueError: An argument is out of its range, or does not suit the process.
     """
     if not isinstance(reverse, ReverseProcess):
         raise TypeError(f"reverse must be a ReverseProcess, got {type(reverse).__name__}")
@@ -111,7 +145,7 @@ def run_corrector(
     check_adding(how, reverse.process, "run_corrector")
     checked = _check.time(t)
     if checked.ndim:
-        raise ValueError(f"t must be one time, which is held for all samples, got shape {tuple(checked.shape)}")
+        raise ValueError(f"t must be one time for all samples, got shape {tuple(checked.shape)}")
     time = float(checked)
     if time == 0:
         raise ValueError("t must be > 0: at time 0 there is no noise, and no jump")

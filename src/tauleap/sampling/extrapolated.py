@@ -13,18 +13,23 @@ from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class Extrapolated(Sampler):
-    """The trapezoidal idea applied to the posterior instead of the rates; two evaluations a step.
+    """Take two ancestral half-steps, the second with an extrapolated posterior; two network evaluations per step.
 
         x* ~ ancestral step from x, t to the middle u, with p(. | x, t)
         x' ~ ancestral step from x*, u to s, with 2 p(. | x*, u) - p~,  its negative part set to 0
         p~(x0) ~ p(x0 | x, t) q_u|0(x* | x0) / q_t|0(x | x0)
 
-    p~ is the first prediction transferred to x*: a site's own move is accounted for exactly
-    (``reverse.with_own_evidence``), the moves of the others not at all. So the two differ by what the other sites have
-    done, and the extrapolation corrects
-    that alone, where ``Trapezoidal`` also has to mend jumps of one site. A single site is sampled exactly. The order is
-    2 where no posterior falls to less than half, as for smooth laws of ordinal data; where it does the positive part
-    leaves an error of order 1, which is small (see ``FirstJump`` for a step without it).
+    This applies the idea of the trapezoidal rule to the posterior instead of the rates. p~ is the first prediction
+    transferred to x*: a site's own move is accounted for exactly (``reverse.with_own_evidence``), the moves of the
+    others not at all. So the two predictions differ by the moves of the other sites, and the extrapolation corrects for
+    these alone, whereas ``Trapezoidal`` also has to correct for jumps of one site. A single site is sampled exactly.
+
+    The order is 2 only where no posterior probability falls to less than half within a step, as for smooth
+    distributions of ordinal data (measured: 1.8 to 2.5). Under uniform and absorbing noise the positive part leaves an
+    error of order 1 (measured: 1.0 to 1.1), which is small; ``FirstJump`` has no such error.
+
+    >>> Extrapolated()
+    Extrapolated()
     """
 
     order = 2.0

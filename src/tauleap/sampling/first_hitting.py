@@ -20,12 +20,15 @@ _EARLIEST = 1e-9
 
 
 class FirstHitting(Sampler):
-    """Exact for absorbing noise (Zheng et al. 2024).
+    """Fill masked sites one at a time, at times known in closed form: exact for absorbing noise (Zheng et al. 2024).
 
-    There a masked site is filled at the rate ``-alpha' / (1 - alpha)`` whatever the denoiser says, so that of m masked
-    sites the next is filled when ``1 - alpha`` has fallen by the factor ``u^(1/m)``, u uniform; it is any of them with
-    equal probability, and its state comes from p(x0 | x). One evaluation for every site that is filled, and none for
-    the time between: with D sites at most D, however fine the grid. Every sample has its own clock.
+    A masked site is filled at the rate ``-alpha' / (1 - alpha)``, whatever the denoiser predicts. Of m masked sites the
+    next is therefore filled when ``1 - alpha`` has fallen by the factor ``u^(1/m)``, u uniform; it is any of them with
+    equal probability, and its state is drawn from p(x0 | x). One network evaluation per filled site: with D sites at
+    most D, however fine the grid. Every sample has its own clock.
+
+    >>> FirstHitting()
+    FirstHitting()
     """
 
     order = math.inf

@@ -15,19 +15,23 @@ from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class FirstJump(Sampler):
-    """Second order for uniform, absorbing and any other rank-one noise; one or two evaluations a step.
+    """Split each step at its first jump: order 2 for rank-one noise, with one or two network evaluations per step.
 
-    What a first-order step misses is that the first jump of a sample changes the rates of its other sites. Here the
-    step is split where that jump happens: its time and place are drawn from p(. | x), the denoiser is asked again about
-    the state after it, and the rest of the step is ancestral with this answer. What is missed now takes three jumps in
-    one step, so the error of a step is of order 3 and that of the law of order 2, and no weight is ever negative. Two
-    sites under absorbing noise are sampled exactly. A sample in which nothing jumps needs no second evaluation.
+    For uniform, absorbing and any other rank-one noise. A first-order step ignores that the first jump of a sample
+    changes the rates of its other sites. Here the step is split at that jump: its time and site are drawn from p(. |
+    x), the denoiser is evaluated at the state after it, and the rest of the step is ancestral with this prediction. The
+    remaining error takes three jumps in one step, so the error of a step is of order 3 and that of the distribution of
+    order 2, and no weight is ever negative. Two sites under absorbing noise are sampled exactly. A sample without a
+    jump needs no second evaluation.
 
-    The denoiser is asked about the middle of each of the two parts, and the sites' own part of its answer is put right
-    (see ``Ancestral``, ``look_ahead``), so that the change of the rates in time is also met to order 2.
+    The denoiser is evaluated at the middle of each of the two parts, and each site's own evidence is corrected (see
+    ``Ancestral``, ``look_ahead``), so that the change of the rates in time is also accurate to order 2.
 
-    It pays where a sample makes few jumps in a step. Where it makes many, as a long sequence does on a coarse grid, the
-    first is soon past, and it does as well as ``Ancestral(look_ahead=0.5)``.
+    It pays where a sample makes few jumps per step. Where it makes many, as a long sequence does on a coarse grid, the
+    first jump comes early, and the result is about that of ``Ancestral(look_ahead=0.5)``.
+
+    >>> FirstJump()
+    FirstJump()
     """
 
     order = 2.0

@@ -17,7 +17,18 @@ Grid = Float[Tensor, "times"]
 
 
 def uniform_grid(steps: int, start: float = 1.0, end: float = 0.01) -> Grid:
-    """``steps`` steps of one length in t, the paper's choice; ``steps + 1`` times, the last exactly ``end``.
+    """Return a grid of steps of equal length in t, as in the paper; the last time is exactly ``end``.
+
+    Args:
+        steps: The number of steps, >= 1.
+        start: The first time, in (0, 1]. Default: 1.
+        end: The last time, >= 0, below ``start``. Default: 0.01.
+
+    Returns:
+        ``steps + 1`` decreasing times in float64.
+
+    Raises:
+        ValueError: The times are not in range.
 
     >>> uniform_grid(3)
     tensor([1.0000, 0.6700, 0.3400, 0.0100], dtype=torch.float64)
@@ -27,7 +38,18 @@ def uniform_grid(steps: int, start: float = 1.0, end: float = 0.01) -> Grid:
 
 
 def geometric_grid(steps: int, start: float = 1.0, end: float = 0.01) -> Grid:
-    """Steps that shorten with t, each by the same factor: fine where the rates are large, near the data.
+    """Return a grid whose times fall by a constant factor: fine near the data, where the rates are large.
+
+    Args:
+        steps: The number of steps, >= 1.
+        start: The first time, in (0, 1]. Default: 1.
+        end: The last time, > 0, below ``start``. Default: 0.01.
+
+    Returns:
+        ``steps + 1`` decreasing times in float64.
+
+    Raises:
+        ValueError: The times are not in range.
 
     >>> geometric_grid(2)
     tensor([1.0000, 0.1000, 0.0100], dtype=torch.float64)
@@ -40,7 +62,19 @@ def geometric_grid(steps: int, start: float = 1.0, end: float = 0.01) -> Grid:
 
 
 def noise_grid(schedule: Schedule, steps: int, start: float = 1.0, end: float = 0.01) -> Grid:
-    """Steps over which the same noise comes: uniform in c(t).
+    """Return a grid whose steps have equal amounts of noise: uniform in c(t).
+
+    Args:
+        schedule: The schedule of the process.
+        steps: The number of steps, >= 1.
+        start: The first time, in (0, 1]. Default: 1.
+        end: The last time, >= 0, below ``start``. Default: 0.01.
+
+    Returns:
+        ``steps + 1`` decreasing times in float64.
+
+    Raises:
+        ValueError: The times are not in range.
 
     >>> from tauleap.noise import Exponential
     >>> noise_grid(Exponential(1.0, 4.0), 3, end=0.0)
@@ -54,7 +88,7 @@ def noise_grid(schedule: Schedule, steps: int, start: float = 1.0, end: float = 
 
 
 def check_grid(grid: object) -> list[float]:
-    """The times as numbers; refuses what is not a decreasing sequence of at least two."""
+    """Return the times as numbers; raise unless they are a decreasing sequence of at least two."""
     if isinstance(grid, Real):
         raise TypeError(f"grid must hold the times, not their number: write grid=uniform_grid({grid})")
     if isinstance(grid, Tensor):
@@ -89,6 +123,6 @@ def _checked(steps: int, start: float, end: float) -> int:
 
 
 def _between(times: Tensor, start: float, end: float) -> Tensor:
-    """With its ends exactly as they were asked for."""
+    """Set the ends exactly to the given times."""
     times[0], times[-1] = start, end
     return times

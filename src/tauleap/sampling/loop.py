@@ -1,4 +1,4 @@
-"""The one loop: a reverse process, a sampler and a grid give samples."""
+"""Draw samples: the loop over the steps of a grid, for every sampler."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ PerStep: TypeAlias = Float[Tensor, "steps"]
 
 @dataclass(frozen=True)
 class Trace:
-    """The run at the times that were asked for, or the nearest of the grid."""
+    """Hold the states of a run at the requested times, or at the nearest times of the grid."""
 
     times: Times
+    """The times of the grid."""
     x: Int64[Tensor, "times batch *shape"]
     """The noisy states x_t."""
     predicted_x0: Int64[Tensor, "times batch *shape"]
@@ -45,37 +46,52 @@ class Trace:
 
 @dataclass(frozen=True)
 class Info:
-    """What a run cost and how it went. Numbers a step are one for each step of the grid, see ``StepInfo``."""
+    """Hold the cost of a run and counts of its events, with one number per step of the grid (see ``StepInfo``)."""
 
     evaluations: float
-    """Passes of the denoiser a sample took part in, on average, with those for ``final`` and ``trace``."""
+    """Network evaluations per sample, on average, including those for ``final`` and ``trace``."""
     seconds: float
+    """The duration of the run."""
     jumped: PerStep
+    """The proportion of sites whose state changed."""
     jumps: PerStep
+    """Jumps per site."""
     rejected: PerStep
+    """The proportion of sites whose jumps were rejected."""
     clamped: PerStep
+    """The proportion of sites at which a value was clamped."""
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The samples ``x0`` (n, *shape), ``trace`` if it was asked for, and ``info``."""
+    """Hold the samples, the trace if one was requested, and the cost of the run."""
 
     x0: States
+    """The samples."""
     trace: Trace | None
+    """The states at the requested times; None if none were requested."""
     info: Info
+    """The cost of the run and counts of its events."""
 
     def to(self, device: torch.device) -> Samples:
         """Return the samples and their trace on ``device``.
 
         Args:
-            device: where to.
+            device: The device to copy to.
         """
         trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.predicted_x0.to(device))
         return Samples(self.x0.to(device), trace, self.info)
 
     @staticmethod
     def join(parts: Sequence[Samples]) -> Samples:
-        """Blocks of one request as one, in the order given; seconds add up."""
+        """Return blocks of one request as one, in the given order; seconds are summed.
+
+        Args:
+            parts: The blocks, at least one.
+
+        Raises:
+            ValueError: There are no parts.
+        """
         if not parts:
             raise ValueError("there must be at least one part to join")
         x0 = torch.cat([part.x0 for part in parts])
@@ -112,20 +128,33 @@ def sample(
     progress: bool = False,
     blocks: Iterable[int] | None = None,
 ) -> Samples:
-    """Samples of the given ``shape``, (n, *shape), by running the reverse chain from noise to data.
+    """Draw samples by running the reverse chain from noise to data.
 
-    * ``grid``: the times at which the sampler stops, from the noise down: ``uniform_grid(100)``.
-    * ``start``: the states at the first time of the grid; by default they are drawn from ``process.sampling_prior()``.
-    * ``trace``: times at which to keep x_t and the denoiser's prediction of x0, each at the nearest time of the grid.
-    * ``final``: what becomes of the noise that is left at the last time: ``"mode"`` takes the most probable x0, as the
-      paper does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` leaves x as it is.
-    * ``observed``: sites that are given, with their values, for all samples; they never move.
-    * ``condition``: passed to the denoiser, with one entry a sample along its first axis.
-    * ``batch_size``: how many samples are made at a time. Each such block draws from a seed of its own, which depends
-      on the generator's state and the block's number alone. So ``blocks=range(rank, n_blocks, world)`` makes some of
-      them here and others elsewhere, or the rest of an interrupted run, and all together are what one call would give;
-      ``Samples.join`` puts them together.
-    * ``progress``: shows a bar with the time left.
+    Args:
+        reverse: The reverse process: a forward process and a denoiser.
+        sampler: The sampler, such as ``TauLeaping()``.
+        shape: The number of samples and the shape of one, (n, *shape).
+        grid: The decreasing times of the steps, such as ``uniform_grid(100)``.
+        start: The states at the first time of the grid. Default: drawn from ``process.sampling_prior()``.
+        trace: Times at which to record x_t and the predicted x0, each at the nearest time of the grid. Default: none.
+        final: The treatment of the noise left at the last time: ``"mode"`` takes the most probable x0, as the paper
+            does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` returns x unchanged. Default: "mode".
+        observed: Observed sites with their values, for all samples; they never change. Default: none.
+        condition: The input of the denoiser, with one entry per sample along its first axis. Default: none.
+        batch_size: The number of samples per block. Each block has its own seed, which depends only on the generator's
+            state and the block's number. Default: all samples in one block.
+        generator: The source of randomness. Default: that of torch.
+        progress: Show a bar with the remaining time. Default: False.
+        blocks: The blocks to draw. ``blocks=range(rank, n_blocks, world)`` draws some of them here and others
+            elsewhere, or the rest of an interrupted run; all of them together, by ``Samples.join``, equal one call.
+            Default: all.
+
+    Returns:
+        The samples, with their trace and the cost of the run.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of its range, or the sampler does not suit the process.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import Constant, Uniform
@@ -195,7 +224,7 @@ def sample(
 
 @dataclass(frozen=True)
 class _Run:
-    """One block from its first time to its last."""
+    """Run one block from its first time to its last."""
 
     reverse: ReverseProcess
     sampler: Sampler
@@ -241,7 +270,7 @@ class _Run:
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
     def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior | None:
-        """Keeps x if t was asked for, and gives what the denoiser then said of it."""
+        """Record x if t is one of the trace times, and return the denoiser's prediction for it, else None."""
         if t not in self.trace_times:
             return None
         posterior = self._posterior(x, t)
@@ -295,7 +324,9 @@ def _check_blocks(blocks: object, count: int) -> list[int]:
     if not chosen or max(chosen) >= count:
         raise ValueError(f"blocks must name some of the blocks 0..{count - 1} of this request, got {chosen}")
     if len(set(chosen)) < len(chosen):
-        raise ValueError(f"blocks must name each block once, as it comes out the same every time, got {chosen}")
+        raise ValueError(
+            f"blocks must name each block once, since a repeated block gives the same samples, got {chosen}"
+        )
     return chosen
 
 

@@ -16,16 +16,25 @@ from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class NextReaction(Sampler):
-    """Simulation jump by jump (Anderson 2007; the paper's exact simulation, Appendix F.1 and H.1).
+    """Simulate the reverse chain jump by jump with integrated rates (Anderson 2007; Appendix F.1 and H.1 of the paper).
 
-    Every site has a clock that runs at its exit rate and fires when it has run an exponential time of mean 1; the site
-    that fires first jumps, its clock is set anew, and the others go on with what was left. The rates' change in time is
-    integrated with steps of length ``step``, for all samples at the same times: within such a step the rates are those
-    of its middle, and follow the states as they jump. (The paper's Euler rule takes them at its beginning, which costs
-    as much and leaves an error of order 1 in ``step`` instead of 2.)
+    Every site has a clock that runs at its exit rate and fires after an exponential time of mean 1; the site that fires
+    first jumps and its clock is reset, and the other clocks continue. The change of the rates in time is integrated
+    with steps of length ``step``, at the same times for all samples: within such a step the rates are those of its
+    middle, and follow the states as they jump. (The paper's Euler rule uses the rates at the beginning, which costs as
+    much and has an error of order 1 in ``step`` instead of 2.)
 
-    One evaluation for every step of the rule and one for every jump, whatever the grid: the points of the grid only say
-    where the run can be looked at. For exact simulation without such a rule see ``Uniformization``.
+    One network evaluation per step of the rule and one per jump, whatever the grid: the points of the grid only
+    determine where the run can be observed. For exact simulation without such a rule see ``Uniformization``.
+
+    Args:
+        step: The length of a step of the integration rule, in time, > 0. Default: 0.001.
+
+    Raises:
+        ValueError: ``step`` is not a positive number.
+
+    >>> NextReaction(step=0.01)
+    NextReaction(step=0.01)
     """
 
     order = math.inf

@@ -1,4 +1,4 @@
-"""What a sampler is: it takes states from a time t to an earlier time s."""
+"""The interface of a sampler, which takes states from a time t to an earlier time s."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from tauleap.reverse import ReverseProcess
 
 @dataclass(frozen=True)
 class StepInfo:
-    """What happened in a step, for the reader: nothing of it is needed by the next one.
+    """Count the events of a step, for reports: later steps do not depend on it.
 
-    Numbers a site are means over the sites that are free to move, those that are not observed.
+    Numbers per site are means over the sites that are not observed.
     """
 
     evaluations: Float[Tensor, ""]
-    """Passes of the denoiser that a sample took part in, on average."""
+    """Network evaluations per sample, on average."""
     jumped: Float[Tensor, ""]
-    """The proportion of sites that are not in the state in which they were."""
+    """The proportion of sites whose state changed."""
     jumps: Float[Tensor, ""]
-    """Jumps a site, those among them that were rejected; for a sampler that does not count jumps the same as jumped."""
+    """Jumps per site, including rejected ones; equal to ``jumped`` for a sampler that does not count jumps."""
     rejected: Float[Tensor, ""]
     """The proportion of sites whose jumps were rejected, because there was more than one."""
     clamped: Float[Tensor, ""]
-    """The proportion of sites at which something was cut off: a sum of jumps at the first or last state (TauLeaping),
+    """The proportion of sites at which a value was clamped: a sum of jumps at the first or last state (TauLeaping),
     a negative rate (Trapezoidal) or probability (Extrapolated) at 0."""
 
     @staticmethod
@@ -48,7 +48,17 @@ class StepInfo:
         rejected: Tensor | None = None,
         clamped: Tensor | None = None,
     ) -> StepInfo:
-        """From the states before and after, and tensors that hold a count or a bool for each site."""
+        """Return the counts of one step.
+
+        Args:
+            before: The states before the step.
+            after: The states after the step.
+            evaluations: The number of network evaluations per sample.
+            observed: The observed sites. Default: none.
+            jumps: The number of jumps of each site. Default: one per site that changed.
+            rejected: Whether the jumps of each site were rejected. Default: never.
+            clamped: Whether a value of each site was clamped. Default: never.
+        """
         free = before.numel() if observed is None else (~observed.mask).sum().clamp(min=1)
 
         def per_site(counts: Tensor | None) -> Tensor:
@@ -67,7 +77,14 @@ class StepInfo:
 
     @staticmethod
     def together(parts: Sequence[StepInfo], before: States, after: States, observed: Observed | None) -> StepInfo:
-        """Several steps as one: evaluations and jumps add up, proportions of sites are means over the steps."""
+        """Return several steps as one: evaluations and jumps are summed, proportions of sites are means over the steps.
+
+        Args:
+            parts: The counts of the steps.
+            before: The states before the first step.
+            after: The states after the last step.
+            observed: The observed sites, or None.
+        """
         whole = StepInfo.count(before, after, evaluations=0.0, observed=observed)
         evaluations, jumps, rejected, clamped = (
             torch.stack([getattr(part, name) for part in parts])
@@ -77,14 +94,21 @@ class StepInfo:
 
 
 class Sampler(ABC):
-    """A way to run the reverse chain. A new one says its order and how it steps, and what it cannot be used with."""
+    """Run the reverse chain from a time t to an earlier time s.
+
+    A subclass defines ``order``, :meth:`step` and, if it does not suit every process, :meth:`check`.
+    """
 
     order: float
     """The power of the grid's step size in the error of the law at a fixed time; ``inf`` where the grid makes none, as
     for a sampler that is exact, and for ``NextReaction``, whose error of order 2 is that of a step of its own."""
 
     def check(self, process: ForwardProcess) -> None:
-        """Refuses a process that this sampler does not fit, and names the combination that works."""
+        """Raise a ValueError for a process that this sampler does not suit, with a combination that works.
+
+        Args:
+            process: The forward process.
+        """
         if not isinstance(process, ForwardProcess):
             raise TypeError(f"process must be a ForwardProcess such as Uniform, got {type(process).__name__}")
 
@@ -100,11 +124,29 @@ class Sampler(ABC):
         condition: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
-        """From the states at time t to those at time s < t. Observed sites keep the values that are given."""
+        """Return the states at time s < t, and counts of the step. Observed sites keep their values.
+
+        Args:
+            reverse: The reverse process.
+            x_t: The states at time t.
+            t: The time of the states, in (0, 1].
+            s: The time to reach, in [0, t).
+            observed: The observed sites and their values. Default: none.
+            condition: The input of the denoiser, with one entry per sample along its first axis. Default: none.
+            generator: The source of randomness. Default: that of torch.
+        """
 
     @final
     def enter(self, reverse: ReverseProcess, x_t: States, t: float, s: float, observed: Observed | None) -> States:
-        """``x_t`` with what is known in its place; refuses what no step can be made from."""
+        """Return ``x_t`` with the observed values filled in; raise for arguments from which no step is possible.
+
+        Args:
+            reverse: The reverse process.
+            x_t: The states at time t.
+            t: The time of the states, in (0, 1].
+            s: The time to reach, in [0, t).
+            observed: The observed sites and their values, or None.
+        """
         self.check(reverse.process)
         if not 0 <= s < t <= 1:
             raise ValueError(f"a step must lead from t to an earlier time s, both in [0, 1], got t = {t} and s = {s}")
@@ -117,17 +159,17 @@ class Sampler(ABC):
 
 def check_condition(condition: object, number: int) -> None:
     if not isinstance(condition, Tensor):
-        raise TypeError(f"condition must be a tensor with one entry a sample, got {type(condition).__name__}")
+        raise TypeError(f"condition must be a tensor with one entry per sample, got {type(condition).__name__}")
     if condition.ndim < 1 or condition.shape[0] != number:
         raise ValueError(
-            f"condition must have one entry a sample, {number}, along its first axis, got {tuple(condition.shape)}"
+            f"condition must have one entry per sample, {number}, along its first axis, got {tuple(condition.shape)}"
         )
 
 
 def select_samples(
     observed: Observed | None, condition: Tensor | None, which: Tensor
 ) -> tuple[Observed | None, Tensor | None]:
-    """What is given for the samples ``which`` alone."""
+    """Return the observed sites and the condition of the samples ``which``."""
     return (
         None if observed is None else Observed(observed.mask[which], observed.values[which]),
         None if condition is None else condition[which],

@@ -21,21 +21,31 @@ _MANY = 18  # jumps a site from which on a Poisson variable for every state cost
 
 
 class TauLeaping(Sampler):
-    """Algorithm 1 (Section 4.3): in a step of length tau state v gets ``P_v ~ Poisson(tau Rhat(v))`` jumps at a site.
+    """Apply all jumps of a step at once, at the rates of its start (Algorithm 1, Section 4.3).
 
-    Where several jumps come together at one site, ``multiple_jumps`` says what becomes of them:
+    In a step of length tau, state v gets ``P_v ~ Poisson(tau Rhat(v))`` jumps at a site. ``multiple_jumps`` selects the
+    treatment of several jumps at one site:
 
-    * ``"add"``: ``x + sum_v P_v (v - x)``, clamped to the states there are; for ordinal data,
+    * ``"add"``: ``x + sum_v P_v (v - x)``, clamped to the range of the states; for ordinal data,
     * ``"reject"``: the site stays where it is; for categories,
-    * ``"last"``: the last one counts, so that the site jumps with probability ``1 - exp(-tau Lambda)``. That is the law
-      of the chain whose jump targets keep the rates that they had at x. Nothing is thrown away.
+    * ``"last"``: the last jump counts, so that the site jumps with probability ``1 - exp(-tau Lambda)``. That is the
+    law of
+      the chain whose jump targets keep the rates that they had at x. No jump is discarded.
 
-    Without a choice it is what the paper does: "add" for an ordinal process, "reject" for another.
-
-    Instead of S Poisson variables a site, one is drawn for their sum, ``N ~ Poisson(tau Lambda)`` with the exit rate
+    Instead of S Poisson variables per site, one is drawn for their sum, ``N ~ Poisson(tau Lambda)`` with the exit rate
     ``Lambda = sum_v Rhat(v)``, and then N destinations from ``Rhat / Lambda``: the same law, as Poisson variables given
-    their sum are multinomial. Only where N is large and jumps are added is it done as written. One evaluation a step;
-    the error is of order 1 (Theorem 1).
+    their sum are multinomial. Only where N is large and jumps are added are all S drawn. One network evaluation per
+    step; the error is of order 1 (Theorem 1).
+
+    Args:
+        multiple_jumps: "add", "reject" or "last". Default: None, as in the paper: "add" for an ordinal process,
+            "reject" for another.
+
+    Raises:
+        ValueError: ``multiple_jumps`` has another value.
+
+    >>> TauLeaping("last")
+    TauLeaping('last')
     """
 
     order = 1.0
@@ -131,10 +141,10 @@ def _for_every_state(
 
 
 def poisson(mean: PerSite, generator: torch.Generator | None) -> Tensor:
-    """Poisson counts, drawn where the generator lives.
+    """Return Poisson counts, drawn on the device of the generator.
 
-    By torch's own draws, of which a count takes more or fewer by its mean. So a ``PartOfBatch`` generator is used here
-    as an ordinary one, and does not draw what the whole batch would.
+    torch uses a number of random values that depends on the mean. A ``PartOfBatch`` generator is therefore used as an
+    ordinary one here, and its draws differ from those of the whole batch.
     """
     where = mean.device if generator is None else generator.device
     return torch.poisson(mean.to(where), generator=generator).to(mean.device).long()
@@ -144,8 +154,8 @@ def check_multiple_jumps(value: object) -> MultipleJumps | None:
     if value is None or value in get_args(MultipleJumps):
         return value  # pyright: ignore[reportReturnType]
     raise ValueError(
-        f"multiple_jumps must be 'add' (ordinal data), 'reject' (categories), 'last' (either), or None for what the "
-        f"process asks for, got {value!r}"
+        f"multiple_jumps must be 'add' (ordinal data), 'reject' (categories), 'last' (either), or None for the "
+        f"default of the process, got {value!r}"
     )
 
 

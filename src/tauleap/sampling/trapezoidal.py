@@ -16,18 +16,30 @@ from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class Trapezoidal(Sampler):
-    """Second order for smooth laws (Anderson and Koyama 2012; Ren et al. 2025), two evaluations a step.
+    """Take two leaps, the second with extrapolated rates (Anderson and Koyama 2012; Ren et al. 2025).
 
         x* = leap from x over theta tau with Rhat_t(x)
         x' = leap from x* over (1 - theta) tau with (a1 Rhat_u(x*) - a2 Rhat_t(x))_+          u = t - theta tau
         a1 = 1 / (2 theta (1 - theta)),        a2 = ((1 - theta)^2 + theta^2) / (2 theta (1 - theta))
 
-    Rates are taken to the same state v, and the last jump at a site counts (see ``TauLeaping``). As ``a1 - a2 = 1``,
-    the second leap has the new rates plus what they have changed by, which makes up for the first leap and for what it
-    does not see itself. Where a rate has fallen to less than a2/a1 of what it was, as it does at a site that has just
-    jumped under uniform or absorbing noise, a negative rate would be wanted; it is set to 0, and the order drops to 1
-    in the end. ``theta = 1/2``, where a2/a1 = 1/2, does so least. ``FirstJump`` and ``Extrapolated`` do not have this
-    loss at single sites.
+    Rates are compared for the same destination v, and the last jump at a site counts (see ``TauLeaping``). As ``a1 - a2
+    = 1``, the second leap has the new rates plus their change, which corrects the first leap and itself. Two network
+    evaluations per step.
+
+    The order is 2 for smooth distributions. Where a rate falls to less than a2/a1 of its earlier value, as it does at a
+    site that has just jumped under uniform or absorbing noise, the extrapolated rate would be negative; it is set to 0,
+    and the order falls to 1 for short steps. ``theta = 1/2``, where a2/a1 = 1/2, clamps least. ``FirstJump`` and
+    ``Extrapolated`` do not have this loss at single sites.
+
+    Args:
+        theta: The fraction of the step before the second evaluation, in (0, 1). Default: 0.5.
+
+    Raises:
+        TypeError: ``theta`` is not a number.
+        ValueError: ``theta`` is not in (0, 1).
+
+    >>> Trapezoidal()
+    Trapezoidal()
     """
 
     order = 2.0
@@ -41,7 +53,7 @@ class Trapezoidal(Sampler):
 
     @property
     def weights(self) -> tuple[float, float]:
-        """a1 and a2."""
+        """Return the weights a1 and a2."""
         theta = self.theta
         return 1 / (2 * theta * (1 - theta)), ((1 - theta) ** 2 + theta**2) / (2 * theta * (1 - theta))
 
@@ -72,7 +84,7 @@ class Trapezoidal(Sampler):
 
 
 def _last_jump(x: States, rates: PerState, tau: float, generator: torch.Generator | None) -> States:
-    """A leap with the given rates in which the last jump counts."""
+    """Return the states after a leap with the given rates in which the last jump counts."""
     exits = rates.sum(-1).reshape(-1).to(torch.float64)
     check_rates(exits)
     moving = (_draw.uniforms(exits.shape, x.device, generator) < -torch.expm1(-tau * exits)).nonzero().squeeze(-1)

@@ -16,14 +16,18 @@ from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class Uniformization(Sampler):
-    """Exact for the rates that the denoiser gives (thinning; Chen and Ying 2024): nothing is approximated.
+    """Simulate the learned chain exactly by thinning, without a time discretisation (Chen and Ying 2024).
 
-    Candidates for a jump come by a Poisson process whose rate bounds every exit rate, whatever the denoiser says (see
-    ``reverse.bound``); at a candidate the denoiser is asked, and the site jumps with probability exit rate over bound.
-    Every sample has its own clock; one pass of the denoiser serves the candidates of all samples that are under way.
+    Candidates for a jump come from a Poisson process whose rate bounds every exit rate, for any prediction of the
+    denoiser (see ``reverse.bound``); at a candidate the denoiser is evaluated, and the site jumps with probability exit
+    rate over bound. Every sample has its own clock; one pass of the denoiser serves the candidates of all samples that
+    are not finished.
 
-    One evaluation a candidate. With birth/death noise over many states the bound is far above the rates, and they are
-    many. The points of the grid only say where the run can be looked at.
+    One network evaluation per candidate. With birth/death noise over many states the bound is far above the rates, and
+    candidates are many. The points of the grid only determine where the run can be observed.
+
+    >>> Uniformization()
+    Uniformization()
     """
 
     order = math.inf
@@ -41,7 +45,9 @@ class Uniformization(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         if s == 0:
-            raise ValueError("the bound has no end at time 0: let the grid end later, at 0.01 say")
+            raise ValueError(
+                "the bound on the rates is infinite at time 0: write a grid that ends later, such as end=0.01"
+            )
         schedule, bound = reverse.process.schedule, reverse.exit_bound(s, t)
         end = float(schedule.total(s))
         out, jumps = x.clone(), torch.zeros_like(x)
