@@ -63,9 +63,11 @@ def cut(values: np.ndarray, counts: np.ndarray, bins: int, decimals: int) -> lis
         return [
             State(i, i, (value,), (rows,)) for i, (value, rows) in enumerate(zip(values.tolist(), counts.tolist(), strict=True))
         ]
-    atoms = _atoms(counts, bins)
+    # In a table of fewer than 20 rows, bins of 5 rows would leave almost nothing to learn.
+    least = min(max(int(counts.sum()) // 4, 1), LEAST_ROWS)
+    atoms = _atoms(counts, bins, least)
     states = [State(i, i, (float(values[i]),), (int(counts[i]),)) for i in np.flatnonzero(atoms).tolist()]
-    for first, last in _groups(counts, atoms, bins):
+    for first, last in _groups(counts, atoms, bins, least):
         chosen = slice(first, last + 1)
         states.append(State(first, last, *_inside(values[chosen], counts[chosen], decimals)))
     return sorted(states, key=lambda state: state.first)
@@ -75,22 +77,22 @@ def _is_dense(values: np.ndarray, bins: int, decimals: int) -> bool:
     return abs(decimals) <= 15 and bool(values[-1] / 2 - values[0] / 2 <= bins / 2 * 10.0**-decimals)
 
 
-def _atoms(counts: np.ndarray, bins: int) -> np.ndarray:
-    atoms = counts * bins >= counts.sum()
+def _atoms(counts: np.ndarray, bins: int, least: int) -> np.ndarray:
+    atoms = counts >= max(counts.sum() / bins, least)
     # One value with most of the rows, such as 0, hides values that are frequent among the other rows.
     rest = int(counts[~atoms].sum())
     return atoms | (counts >= max(rest / bins, _LEAST_ATOM))
 
 
-def _groups(counts: np.ndarray, atoms: np.ndarray, bins: int) -> list[tuple[int, int]]:
+def _groups(counts: np.ndarray, atoms: np.ndarray, bins: int, least: int) -> list[tuple[int, int]]:
     """Return the first and last position of each bin; no bin contains an atom."""
     places = np.flatnonzero(~atoms)
     if len(places) == 0:
         return []
     rows = counts[places]
     total = int(rows.sum())
-    target = max(total / bins, float(LEAST_ROWS))
-    halves = [target / 2**i for i in range(1, 60) if target / 2**i >= LEAST_ROWS]
+    target = max(total / bins, float(least))
+    halves = [target / 2**i for i in range(1, 60) if target / 2**i >= least]
     inner = [target * i for i in range(1, math.ceil(total / target))]
     edges = np.array(sorted({*halves, *inner, *(total - half for half in halves)}))
     group = np.searchsorted(edges, np.cumsum(rows) - rows / 2)
@@ -100,7 +102,7 @@ def _groups(counts: np.ndarray, atoms: np.ndarray, bins: int) -> list[tuple[int,
     merged: list[list[int]] = []
     for start, stop, held in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], sums.tolist(), strict=True):
         same_gap = merged and gap[merged[-1][0]] == gap[start]
-        if same_gap and min(held, merged[-1][2]) < LEAST_ROWS:
+        if same_gap and min(held, merged[-1][2]) < least:
             merged[-1][1:] = [stop - 1, merged[-1][2] + held]
         else:
             merged.append([start, stop - 1, held])
