@@ -81,7 +81,7 @@ class NumberEncoder:
             ValueError: ``bins`` is out of range, or there is no value.
 
         >>> NumberEncoder.fit(np.arange(1000) / 8, bins=10).num_states
-        22
+        18
         """
         if not 2 <= bins <= MOST_BINS:
             raise ValueError(f"bins must be a whole number of 2..{MOST_BINS:,}, got {bins}")
@@ -261,9 +261,7 @@ class NumberEncoder:
         piece = np.clip(np.searchsorted(ends, target, side="right"), first[states], first[states + 1] - 1)
         along = np.clip((target - starts[piece]) / np.maximum(weight[piece], 1), 0.0, 1.0)
         # A point must come back exactly.
-        values = np.where(
-            low[piece] == high[piece], low[piece], low[piece] * (1 - along) + high[piece] * along
-        )
+        values = np.where(low[piece] == high[piece], low[piece], low[piece] * (1 - along) + high[piece] * along)
         inside = low[piece] != high[piece]
         values[inside] = precision.round_decimals(values[inside], self.decimals)
         if self.significant is not None:

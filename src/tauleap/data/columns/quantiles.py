@@ -61,7 +61,8 @@ def cut(values: np.ndarray, counts: np.ndarray, bins: int, decimals: int) -> lis
     """
     if len(values) <= bins and (counts.sum() >= 2 * len(values) or _is_dense(values, bins, decimals)):
         return [
-            State(i, i, (value,), (rows,)) for i, (value, rows) in enumerate(zip(values.tolist(), counts.tolist(), strict=True))
+            State(i, i, (value,), (rows,))
+            for i, (value, rows) in enumerate(zip(values.tolist(), counts.tolist(), strict=True))
         ]
     # In a table of fewer than 20 rows, bins of 5 rows would leave almost nothing to learn.
     least = min(max(int(counts.sum()) // 4, 1), LEAST_ROWS)
