@@ -9,7 +9,10 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
-_MONTHS = ("January February March April May June July August September October November December").split()
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
 _TOKENS = {
     "%Y": "(?P<Y>[0-9]{4})",
     "%y": "(?P<y>[0-9]{2})",

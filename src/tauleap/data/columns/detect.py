@@ -92,13 +92,13 @@ def parse_types(types: Mapping[str, str] | None, names: list[str]) -> dict[str, 
     return dict(types or {})
 
 
-def detect(name: str, cells: Cells, *, comma: bool = False, marks: bool = True) -> Detected:
+def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool = True) -> Detected:
     """Return the type of a column.
 
     Args:
         name: The name of the column.
         cells: The cells.
-        comma: The file has decimal commas. Default: false.
+        decimal: The decimal separator of the file, "." or ",". Default: unknown.
         marks: Whether "?", "-" and the like may be missing values. Default: true.
 
     >>> detect("age", Cells.from_texts(["31", "?", "42", "31"])).type
@@ -115,7 +115,7 @@ def detect(name: str, cells: Cells, *, comma: bool = False, marks: bool = True) 
         return _number(name, cells, None, "")
     if cells.kind == "object":
         return Detected("category", f"{len(cells.values):,} values of several types", cells)
-    return _text(name, cells, comma, marks)
+    return _text(name, cells, decimal, marks)
 
 
 def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
@@ -166,7 +166,7 @@ def _number(name: str, cells: Cells, format_: NumberFormat | None, note: str) ->
     return Detected("number", f"{kind}, {len(values):,} distinct{note}", cells, format_)
 
 
-def _text(name: str, cells: Cells, comma: bool, marks: bool) -> Detected:
+def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected:
     words = boolean_words(cells.values.tolist())
     if words is not None:
         return Detected("boolean", f"the words {words[0]} and {words[1]}", cells, words=words)
@@ -184,10 +184,10 @@ def _text(name: str, cells: Cells, comma: bool, marks: bool) -> Detected:
         if valid.all() and years.min() >= 1900 and years.max() <= 2100:
             return Detected("date", f"days written as YYYYMMDD{note}", plain, date=DateFormat("%Y%m%d"))
     coded = any(re.match(r"[+-]?0[0-9]", text.strip()) for text in texts)
-    number = None if coded else number_format(texts, comma=comma, least=0.5)
+    number = None if coded else number_format(texts, decimal=decimal, least=0.5)
     if number is not None and _enough(plain, number.parse(texts)[1]):
         return _number(name, plain, number, note + _bad_note(plain, number.parse(texts)[1], "numbers"))
-    date = date_format(texts, day_first=comma, least=0.9)
+    date = date_format(texts, day_first=decimal == ",", least=0.9)
     if date is not None and _enough(plain, date.parse(texts)[1]):
         doubt = ", day and month could be the other way round" if is_ambiguous(date, texts) else ""
         note += _bad_note(plain, date.parse(texts)[1], "dates")
@@ -222,14 +222,14 @@ def _words(name: str, cells: Cells, coded: bool) -> Detected:
     return Detected("category", f"texts, {distinct:,} distinct{leading}", cells)
 
 
-def as_type(name: str, cells: Cells, given: str, *, comma: bool = False, marks: bool = True) -> Detected:
+def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, marks: bool = True) -> Detected:
     """Return a column with the type that the user gave.
 
     Args:
         name: The name of the column.
         cells: The cells.
         given: One of the types, or ``date:FORMAT``.
-        comma: The file has decimal commas. Default: false.
+        decimal: The decimal separator of the file, "." or ",". Default: unknown.
         marks: Whether "?", "-" and the like may be missing values. Default: true.
 
     Returns:
@@ -252,11 +252,11 @@ def as_type(name: str, cells: Cells, given: str, *, comma: bool = False, marks: 
             cells = cells.without({text.strip() for text in texts if text.strip().lower() in SOLITARY_MARKS})
             texts = [str(value) for value in cells.values.tolist()]
         if type_ == "number":
-            number = number_format(texts, comma=comma, least=1e-9)
+            number = number_format(texts, decimal=decimal, least=1e-9)
             if number is not None:
                 return Detected("number", reason, cells, number=number)
         else:
-            date = DateFormat(format_) if format_ else date_format(texts, day_first=comma, least=1e-9)
+            date = DateFormat(format_) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)
             if date is not None and date.parse(texts)[1].any():
                 return Detected("date", reason, cells, date=date)
         shown = ", ".join(short(text) for text in texts[:3])

@@ -57,7 +57,7 @@ class Fields:
 
     def integer(self, name: str, low: int, high: int) -> int:
         """Return a whole number of ``low .. high``."""
-        return self.get(name, lambda v: v if _is_integer(v, low, high) else None, f"a whole number of {low}..{high}")
+        return self.get(name, lambda v: _integer(v, low, high), f"a whole number of {low}..{high}")
 
     def optional_integer(self, name: str, low: int, high: int) -> int | None:
         """Return a whole number of ``low .. high``, or None."""
@@ -115,7 +115,7 @@ def rows(value: object) -> int | None:
     >>> rows(3), rows(-1)
     (3, None)
     """
-    return value if _is_integer(value, 0, 2**40) else None  # pyright: ignore[reportReturnType]
+    return _integer(value, 0, 2**40)
 
 
 def scalar(value: object) -> Scalar | None:
@@ -166,8 +166,8 @@ def short(value: object) -> str:
     return one_line(repr(value), most=60)
 
 
-def _is_integer(value: object, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+def _integer(value: object, low: int, high: int) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and low <= value <= high else None
 
 
 def _text_of(most: int) -> Callable[[object], str | None]:

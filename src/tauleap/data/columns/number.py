@@ -326,6 +326,6 @@ def _relative(values: np.ndarray, offset: int) -> np.ndarray:
 
 def _smallest(whole: list[int]) -> type:
     low, high = min(whole, default=0), max(whole, default=0)
-    if -(2**63) <= low and high < 2**63:
+    if low >= -(2**63) and high < 2**63:
         return np.int64
-    return np.uint64 if 0 <= low and high < 2**64 else object
+    return np.uint64 if low >= 0 and high < 2**64 else object

@@ -131,12 +131,12 @@ class NumberFormat:
         return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def number_format(texts: Sequence[str], *, comma: bool = False, least: float = 1.0) -> NumberFormat | None:
+def number_format(texts: Sequence[str], *, decimal: str | None = None, least: float = 1.0) -> NumberFormat | None:
     """Return the format in which texts are numbers, or None.
 
     Args:
         texts: The distinct texts of a column.
-        comma: The file has decimal commas: "1.234" is 1234. Default: false.
+        decimal: The decimal separator of the file. With a comma, "1.234" is 1234. Default: unknown.
         least: The fraction of texts that must be numbers. Default: all.
 
     Returns:
@@ -147,15 +147,16 @@ def number_format(texts: Sequence[str], *, comma: bool = False, least: float = 1
     """
     if not texts:
         return None
-    styles = sorted(_STYLES, key=lambda style: (style[0] != ",") if comma else 0)
+    styles = [style for style in _STYLES if decimal != "." or style[0] == "."]
+    styles.sort(key=lambda style: style[0] != decimal if decimal == "," else False)
     best, found = None, 0
-    for decimal, thousands in styles:
-        valid = NumberFormat(decimal, thousands).matches(texts)
+    for point, thousands in styles:
+        valid = NumberFormat(point, thousands).matches(texts)
         # "1,234" is a thousand in a file with decimal points, whatever else a comma could mean.
-        if (decimal, thousands) == (",", "") and not comma and NumberFormat(".", ",").matches(texts).all():
+        if (point, thousands) == (",", "") and decimal is None and NumberFormat(".", ",").matches(texts).all():
             continue
         if valid.sum() > found:
-            best, found = NumberFormat(decimal, thousands), int(valid.sum())
+            best, found = NumberFormat(point, thousands), int(valid.sum())
         if found == len(texts):
             break
     if best is None or found < least * len(texts):

@@ -60,7 +60,7 @@ def significant_of(values: np.ndarray, decimals: int) -> int | None:
     if decimals <= 0 or largest < 10:
         return None
     most = decimals + math.floor(math.log10(largest)) + 1
-    if most > 15 or len(wide) < 20:
+    if most > 15:
         return None
     found = next((n for n in range(4, most) if (round_significant(wide, n) == wide).all()), None)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class RawTable:
         name: The file or table in messages. Default: ``"the table"``.
         problems: The problems that were found so far. Default: none.
         lines: Per row, its line in the file. Default: none.
-        comma: The numbers of the file have decimal commas. Default: false.
+        decimal: The decimal separator of all numbers. Default: None, each column may have its own.
         frame_types: The pandas types of the columns by name. Default: none, the table is a file.
         missing: The texts of missing values that the user gave. Default: None, they are detected.
         dialect: How the file is written. Default: none, the table is no file.
@@ -84,7 +84,7 @@ class RawTable:
     name: str = "the table"
     problems: tuple[Problem, ...] = ()
     lines: np.ndarray | None = None
-    comma: bool = False
+    decimal: str | None = None
     frame_types: Mapping[str, FrameType] = field(default_factory=dict)
     missing: frozenset[str] | None = None
     dialect: Dialect | None = None
@@ -93,6 +93,20 @@ class RawTable:
     def num_rows(self) -> int:
         """The number of rows."""
         return next((cells.num_rows for cells in self.columns.values()), 0)
+
+    def drop_empty_rows(self) -> RawTable:
+        """Return the table without the rows that have no value at all, and with a problem that counts them."""
+        if not self.columns:
+            return self
+        empty = np.all([cells.codes < 0 for cells in self.columns.values()], axis=0)
+        if not empty.any():
+            return self
+        lines = None if self.lines is None else self.lines[~empty]
+        first = None if self.lines is None else int(self.lines[empty][0])
+        message = f"{int(empty.sum()):,} rows have no value and are left out, this is the first"
+        problem = Problem(message, "no action is needed", line=first)
+        columns = {name: replace(cells, codes=cells.codes[~empty]) for name, cells in self.columns.items()}
+        return replace(self, columns=columns, lines=lines, problems=(*self.problems, problem))
 
     def line(self, row: int) -> int | None:
         """Return the line of a row in its file, None if the table is no file.

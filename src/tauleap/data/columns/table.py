@@ -15,7 +15,7 @@ from tauleap.data.columns.column import Column, fit_column
 from tauleap.data.columns.detect import Detected, as_type, detect, parse_types
 from tauleap.data.columns.dialect import Dialect
 from tauleap.data.columns.fields import Fields, short
-from tauleap.data.columns.number import BINS
+from tauleap.data.columns.number import BINS, MOST_BINS
 from tauleap.data.columns.raw import Problem, RawTable, TableError
 
 MOST_COLUMNS = 10_000
@@ -123,6 +123,10 @@ class TableEncoder:
         if unknown:
             raise ValueError(f"there is no column {short(unknown[0])} to leave out: there are {', '.join(names)[:500]}")
         given = parse_types(types, names)
+        if not 2 <= bins <= MOST_BINS or max_categories < 2:
+            raise ValueError(
+                f"bins must be 2..{MOST_BINS:,} and max_categories 2 or more, got {bins}, {max_categories}"
+            )
         if raw.num_rows == 0:
             raise TableError(raw.name, [*raw.problems, Problem("there are no rows", "add rows with values")])
         columns, problems = [], list(raw.problems)
@@ -141,8 +145,6 @@ class TableEncoder:
                     frame_type=raw.frame_types.get(name),
                 )
             except ValueError as error:
-                if not 2 <= bins or max_categories < 2:
-                    raise
                 problems.append(Problem(str(error), f"write types={{{name!r}: ...}} or --type {name}=...", column=name))
                 continue
             columns.append(column)
@@ -282,12 +284,12 @@ def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
     # In a file "?" may stand for a missing value; a frame has missing values of its own.
     marks = raw.missing is None and frame_type is None
     if given is not None:
-        return as_type(name, cells, given, comma=raw.comma, marks=marks)
+        return as_type(name, cells, given, decimal=raw.decimal, marks=marks)
     if frame_type is not None and frame_type.name == "category" and len(cells.values) > 1:
         return Detected("category", f"a categorical column, {len(cells.values):,} categories", cells)
     if cells.kind == "text" and frame_type is not None and frame_type.objects == "mixed":
         return Detected("text", "the cells have lists or other objects", cells)
-    return detect(name, cells, comma=raw.comma, marks=marks)
+    return detect(name, cells, decimal=raw.decimal, marks=marks)
 
 
 def _effect(column: Column) -> str:
