@@ -200,21 +200,19 @@ class Column:
             return values, np.ones(len(values), dtype=bool)
         if cells.kind == "date":
             return np.full(len(cells.values), np.nan), np.zeros(len(cells.values), dtype=bool)
-        texts = [spelling(value) for value in cells.values.tolist()]
+        texts = _texts(cells)
         values, valid = self.number.parse(texts)
         if not valid.all():
             # The file may be written in another way than the one of training.
             other = number_format(texts, least=1e-9)
-            if other is not None:
-                more, found = other.parse(texts)
-                if found.sum() > valid.sum():
-                    return more, found
+            if other is not None and other[1].sum() > valid.sum():
+                return other[0].parse(texts, other[1])
         return values, valid
 
     def _dates(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         if cells.kind == "date":
             return cells.values, np.ones(len(cells.values), dtype=bool)
-        texts = [spelling(value) for value in cells.values.tolist()]
+        texts = _texts(cells)
         format_ = DateFormat(self.encoder.format)  # pyright: ignore[reportAttributeAccessIssue]
         values, valid = format_.parse(texts)
         if not valid.all():
@@ -224,6 +222,10 @@ class Column:
                 if found.sum() > valid.sum():
                     return more, found
         return values, valid
+
+
+def _texts(cells: Cells) -> list[str]:
+    return cells.values.tolist() if cells.kind == "text" else [spelling(value) for value in cells.values.tolist()]
 
 
 def fit_column(
@@ -255,13 +257,11 @@ def fit_column(
     encoder: Encoder
     number = detected.number or NumberFormat()
     if type_ == "number":
-        values = cells.values if cells.kind == "number" else number.parse(list(map(str, cells.values.tolist())))[0]
-        if cells.kind == "boolean":
-            values = cells.values.astype(np.int64)
+        values = cells.values if detected.parsed is None else detected.parsed
         encoder = NumberEncoder.fit(values, counts=rows, bins=bins)
     elif type_ == "date":
         format_ = detected.date
-        values = cells.values if format_ is None else format_.parse(list(map(str, cells.values.tolist())))[0]
+        values = cells.values if detected.parsed is None else detected.parsed
         encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=None if format_ is None else format_.text)
     elif type_ == "boolean":
         encoder = BooleanEncoder() if detected.words is None else BooleanEncoder(detected.words)
@@ -285,8 +285,7 @@ def _start(detected: Detected) -> int:
     cells = detected.cells
     if not detected.reason.startswith("consecutive"):
         return 1
-    values = cells.values if detected.number is None else detected.number.parse(cells.values.tolist())[0]
-    return int(values.min())
+    return int((cells.values if detected.parsed is None else detected.parsed).min())
 
 
 def _constant(cells: Cells) -> Scalar | None:

@@ -157,7 +157,7 @@ def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
     (True, False)
     """
     other = re.sub(r"(%-?)([dm])([/-])(%-?)([dm])", r"\1\5\3\4\2", format_.text)
-    return other != format_.text and bool(DateFormat(other).parse(texts)[1].all())
+    return other != format_.text and all(DateFormat(other).parse([text])[1][0] for text in texts)
 
 
 @lru_cache
@@ -177,7 +177,7 @@ def _exact(text: str, texts: Sequence[str], found: int) -> str:
     """Return the format with leading zeros and a fixed number of digits where all texts have them."""
     for code in ("%-m", "%-d", "%-H", "%-I"):
         padded = text.replace(code, code.replace("-", ""))
-        if padded != text and int(DateFormat(padded).parse(texts)[1].sum()) == found:
+        if padded != text and sum(_compiled(padded).fullmatch(part.strip()) is not None for part in texts) >= found:
             text = padded
     if "%f" in text:
         matches = filter(None, (_compiled(text).fullmatch(part.strip()) for part in texts))

@@ -35,6 +35,7 @@ _VALID = 0.98
 _LEAST_ID = 20
 """Rows from which distinct texts are an ID."""
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
+_LEADING_ZERO = re.compile(r"\n *[+-]?0[0-9]")
 _ID_CASE = re.compile(r"[a-z](Id|ID)$")
 
 
@@ -49,6 +50,7 @@ class Detected:
         number: The format of numbers in text.
         date: The format of dates in text.
         words: The texts of false and true.
+        parsed: The numbers or dates that the distinct values stand for, NaN or NaT where they stand for none.
     """
 
     type: Type
@@ -57,6 +59,7 @@ class Detected:
     number: NumberFormat | None = None
     date: DateFormat | None = None
     words: tuple[str, str] | None = None
+    parsed: np.ndarray | None = None
 
 
 def parse_types(types: Mapping[str, str] | None, names: list[str]) -> dict[str, str]:
@@ -153,46 +156,62 @@ def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
     return found if named or crowded or even else None
 
 
-def _number(name: str, cells: Cells, format_: NumberFormat | None, note: str) -> Detected:
-    values = cells.values if format_ is None else format_.parse(cells.values.tolist())[0]
+def _number(
+    name: str, cells: Cells, format_: NumberFormat | None, note: str, parsed: np.ndarray | None = None
+) -> Detected:
+    values = cells.values if parsed is None else parsed
     known = values[np.isfinite(values)] if values.dtype.kind == "f" else values
     whole = bool((known == np.rint(known)).all()) if len(known) else False
+    # Whole numbers of a frame become floats where some are missing.
     written_whole = values.dtype.kind in "iu" or (format_ is None and cells.num_known < cells.num_rows and whole)
     if written_whole and len(known) == len(values):
         reason = id_reason(name, cells, known)
         if reason is not None:
-            return Detected("id", reason, cells, format_)
+            return Detected("id", reason, cells, format_, parsed=parsed)
     kind = "whole numbers" if whole else "decimal numbers"
-    return Detected("number", f"{kind}, {len(values):,} distinct{note}", cells, format_)
+    return Detected("number", f"{kind}, {len(values):,} distinct{note}", cells, format_, parsed=parsed)
 
 
 def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected:
-    words = boolean_words(cells.values.tolist())
+    texts = cells.values.tolist()
+    words = boolean_words(texts)
     if words is not None:
         return Detected("boolean", f"the words {words[0]} and {words[1]}", cells, words=words)
-    plain, note = cells, ""
-    solitary = [place for place, text in enumerate(cells.values.tolist()) if text.strip().lower() in SOLITARY_MARKS]
-    if marks and solitary and len(solitary) < len(cells.values):
-        plain = cells.without({cells.values[place].strip() for place in solitary})
-        note = f"; {plain.marker!r} is missing"
-    if len(plain.values) == 1 and plain is not cells:
-        plain = cells
-    texts = plain.values.tolist()
-    if all(text.strip().isdigit() and len(text.strip()) == 8 for text in texts) and len(texts) >= 5:
+    found, plain, note = number_format(texts, decimal=decimal, least=0.5), cells, ""
+    if marks and (found is None or not found[1].all()):
+        plain, note = _without_marks(cells)
+        texts = plain.values.tolist()
+        found = number_format(texts, decimal=decimal, least=0.5) if plain is not cells else found
+    if all(len(text) == 8 and text.isdecimal() for text in texts) and len(texts) >= 5:
         days, valid = DateFormat("%Y%m%d").parse(texts)
         years = days.astype("datetime64[Y]").astype(np.int64) + 1970
         if valid.all() and years.min() >= 1900 and years.max() <= 2100:
-            return Detected("date", f"days written as YYYYMMDD{note}", plain, date=DateFormat("%Y%m%d"))
-    coded = any(re.match(r"[+-]?0[0-9]", text.strip()) for text in texts)
-    number = None if coded else number_format(texts, decimal=decimal, least=0.5)
-    if number is not None and _enough(plain, number.parse(texts)[1]):
-        return _number(name, plain, number, note + _bad_note(plain, number.parse(texts)[1], "numbers"))
+            return Detected("date", f"days written as YYYYMMDD{note}", plain, date=DateFormat("%Y%m%d"), parsed=days)
+    coded = _LEADING_ZERO.search("\n".join(["", *texts])) is not None
+    if found is not None and not coded:
+        number, valid = found
+        values, valid = number.parse(texts, valid)
+        if _enough(plain, valid):
+            return _number(name, plain, number, note + _bad_note(plain, valid, "numbers"), values)
     date = date_format(texts, day_first=decimal == ",", least=0.9)
-    if date is not None and _enough(plain, date.parse(texts)[1]):
-        doubt = ", day and month could be the other way round" if is_ambiguous(date, texts) else ""
-        note += _bad_note(plain, date.parse(texts)[1], "dates")
-        return Detected("date", f"dates written as {date.text}{doubt}{note}", plain, date=date)
+    if date is not None:
+        values, valid = date.parse(texts)
+        if _enough(plain, valid):
+            doubt = ", day and month could be the other way round" if is_ambiguous(date, texts) else ""
+            note += _bad_note(plain, valid, "dates")
+            return Detected("date", f"dates written as {date.text}{doubt}{note}", plain, date=date, parsed=values)
     return _words(name, cells, coded)
+
+
+def _without_marks(cells: Cells) -> tuple[Cells, str]:
+    """Return cells in which "?" and the like are missing, if two other values remain, and a note for the user."""
+    found = {
+        text.strip() for text in cells.values.tolist() if len(text) < 20 and text.strip().lower() in SOLITARY_MARKS
+    }
+    if not found or len(cells.values) < len(found) + 2:
+        return cells, ""
+    plain = cells.without(found)
+    return plain, f"; {plain.marker!r} is missing"
 
 
 def _enough(cells: Cells, valid: np.ndarray) -> bool:
@@ -252,13 +271,14 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
             cells = cells.without({text.strip() for text in texts if text.strip().lower() in SOLITARY_MARKS})
             texts = [str(value) for value in cells.values.tolist()]
         if type_ == "number":
-            number = number_format(texts, decimal=decimal, least=1e-9)
-            if number is not None:
-                return Detected("number", reason, cells, number=number)
+            found = number_format(texts, decimal=decimal, least=1e-9)
+            if found is not None:
+                parsed = found[0].parse(texts, found[1])[0]
+                return Detected("number", reason, cells, number=found[0], parsed=parsed)
         else:
             date = DateFormat(format_) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)
             if date is not None and date.parse(texts)[1].any():
-                return Detected("date", reason, cells, date=date)
+                return Detected("date", reason, cells, date=date, parsed=date.parse(texts)[0])
         shown = ", ".join(short(text) for text in texts[:3])
         raise ValueError(f"column {name!r} has no {type_} in it, but for example {shown}: give it another type")
     if type_ == "date" and cells.kind != "date":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -41,19 +41,23 @@ class NumberFormat:
         if (self.decimal, self.thousands) not in _STYLES:
             raise ValueError(f"decimal and thousands separators must be one of {_STYLES}")
 
-    def parse(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    def parse(self, texts: Sequence[str], valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers that texts stand for.
 
         Args:
             texts: One number per text; spaces around it do not count.
+            valid: What :meth:`matches` returned. Default: it is called.
 
         Returns:
             int64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no number; and
             which texts are numbers.
         """
-        valid = self.matches(texts)
-        plain = [self._plain(text) if good else "nan" for text, good in zip(texts, valid.tolist(), strict=True)]
-        if valid.all() and not any(any(mark in text for mark in ".eEnN") for text in plain):
+        valid = self.matches(texts) if valid is None else valid.copy()
+        plain = texts if valid.all() else [t if good else "nan" for t, good in zip(texts, valid.tolist(), strict=True)]
+        if self.decimal != "." or self.thousands:
+            plain = [self._plain(text) for text in plain]
+        joined = "\n".join(plain)
+        if valid.all() and not any(mark in joined for mark in ".eEnN"):
             try:
                 return np.array(list(map(int, plain)), dtype=np.int64), valid
             except OverflowError:
@@ -131,8 +135,10 @@ class NumberFormat:
         return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def number_format(texts: Sequence[str], *, decimal: str | None = None, least: float = 1.0) -> NumberFormat | None:
-    """Return the format in which texts are numbers, or None.
+def number_format(
+    texts: Sequence[str], *, decimal: str | None = None, least: float = 1.0
+) -> tuple[NumberFormat, np.ndarray] | None:
+    """Return the format in which texts are numbers and which of them are, or None.
 
     Args:
         texts: The distinct texts of a column.
@@ -142,29 +148,38 @@ def number_format(texts: Sequence[str], *, decimal: str | None = None, least: fl
     Returns:
         The format that matches most texts, with the decimals of the column if all texts have as many.
 
-    >>> number_format(["1,5", "2,25"]), number_format(["1,500", "20,125"])
+    >>> number_format(["1,5", "2,25"])[0], number_format(["1,500", "20,125"])[0]
     (NumberFormat(decimal=',', thousands='', places=None), NumberFormat(decimal='.', thousands=',', places=None))
     """
     if not texts:
         return None
     styles = [style for style in _STYLES if decimal != "." or style[0] == "."]
     styles.sort(key=lambda style: style[0] != decimal if decimal == "," else False)
-    best, found = None, 0
+    best, valid, found = None, np.zeros(len(texts), dtype=bool), 0
     for point, thousands in styles:
-        valid = NumberFormat(point, thousands).matches(texts)
+        style = NumberFormat(point, thousands)
+        matched = style.matches(texts)
         # "1,234" is a thousand in a file with decimal points, whatever else a comma could mean.
         if (point, thousands) == (",", "") and decimal is None and NumberFormat(".", ",").matches(texts).all():
             continue
-        if valid.sum() > found:
-            best, found = NumberFormat(point, thousands), int(valid.sum())
+        if matched.sum() > found:
+            best, valid, found = style, matched, int(matched.sum())
         if found == len(texts):
             break
     if best is None or found < least * len(texts):
         return None
-    valid = best.matches(texts).tolist()
-    lengths = {_places(text.strip(), best.decimal) for text, good in zip(texts, valid, strict=True) if good}
-    fixed = lengths.pop() if len(lengths) == 1 else None
-    return NumberFormat(best.decimal, best.thousands, fixed if fixed else None)
+    return replace(best, places=_fixed_places(texts, valid, best.decimal)), valid
+
+
+def _fixed_places(texts: Sequence[str], valid: np.ndarray, decimal: str) -> int | None:
+    """Return the number of decimals if every number is written with as many, and with one or more."""
+    fixed: int | None = None
+    for text, good in zip(texts, valid.tolist(), strict=True):
+        places = _places(text.strip(), decimal) if good else fixed
+        if (good and not places) or (fixed is not None and places != fixed):
+            return None
+        fixed = places
+    return fixed
 
 
 def _places(text: str, decimal: str) -> int | None:

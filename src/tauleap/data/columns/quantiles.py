@@ -116,13 +116,13 @@ def _inside(values: np.ndarray, counts: np.ndarray, decimals: int) -> tuple[tupl
     if distinct == 1:
         return (float(values[0]),), (rows,)
     # Values that repeat are typical of the column (prices, doses): a classifier sees if they do not.
+    if counts.max() < LEAST_POINT:
+        return _pieces(values, counts, decimals)
     points = np.zeros(distinct, dtype=bool)
     points[np.argsort(-counts, kind="stable")[:POINTS]] = True
     points &= counts >= LEAST_POINT
     if points.all():
         return tuple(values.tolist()), tuple(counts.tolist())
-    if not points.any():
-        return _pieces(values, counts, decimals)
     target = max(int(counts[~points].sum()) / PIECES, 4.0)
     knots: list[float] = []
     weights: list[int] = []
@@ -153,6 +153,8 @@ def _pieces(values: np.ndarray, counts: np.ndarray, decimals: int) -> tuple[tupl
     """Return intervals with about equal numbers of rows."""
     rows, distinct = int(counts.sum()), len(values)
     pieces = min(PIECES, distinct, max(rows // 4, 1))
+    if pieces == 1:
+        return (float(values[0]), float(values[-1])), (rows,)
     cumulative = np.cumsum(counts)
     breaks = np.searchsorted(cumulative, rows * np.arange(1, pieces) / pieces) + 1
     breaks = np.unique(breaks[breaks < distinct])
