@@ -146,6 +146,20 @@ def date_format(texts: Sequence[str], *, day_first: bool = False, least: float =
     return DateFormat(_exact(best, texts, found))
 
 
+def given_format(text: str, texts: Sequence[str]) -> DateFormat:
+    """Return a format that a user gave, with ``%-d`` for ``%d`` and so on if the texts have no leading zeros.
+
+    Args:
+        text: The format.
+        texts: The distinct texts of the column.
+
+    >>> given_format("%d.%m.%Y", ["1.2.2024"])
+    DateFormat(text='%-d.%-m.%Y')
+    """
+    loose = re.sub(r"%([dmHI])", r"%-\1", text)
+    return DateFormat(_exact(loose, texts, sum(_compiled(loose).fullmatch(part.strip()) is not None for part in texts)))
+
+
 def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
     """Return whether day and month could be the other way round.
 

@@ -23,7 +23,7 @@ import numpy as np
 
 from tauleap.data.columns.boolean import boolean_words
 from tauleap.data.columns.cells import SOLITARY_MARKS, Cells
-from tauleap.data.columns.date_text import DateFormat, date_format, is_ambiguous
+from tauleap.data.columns.date_text import DateFormat, date_format, given_format, is_ambiguous
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.number_text import NumberFormat, number_format
 
@@ -276,7 +276,7 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
                 parsed = found[0].parse(texts, found[1])[0]
                 return Detected("number", reason, cells, number=found[0], parsed=parsed)
         else:
-            date = DateFormat(format_) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)
+            date = given_format(format_, texts) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)
             if date is not None and date.parse(texts)[1].any():
                 return Detected("date", reason, cells, date=date, parsed=date.parse(texts)[0])
         shown = ", ".join(short(text) for text in texts[:3])

@@ -60,10 +60,7 @@ def significant_of(values: np.ndarray, decimals: int) -> int | None:
     if decimals <= 0 or largest < 10:
         return None
     most = decimals + math.floor(math.log10(largest)) + 1
-    if most > 15:
-        return None
-    found = next((n for n in range(4, most) if (round_significant(wide, n) == wide).all()), None)
-    return found
+    return next((n for n in range(4, min(most, 15)) if (round_significant(wide, n) == wide).all()), None)
 
 
 def round_significant(values: np.ndarray, digits: int) -> np.ndarray:

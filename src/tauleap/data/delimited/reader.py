@@ -107,14 +107,6 @@ def read_delimited(
     )
 
 
-class _Codes(dict[str, int]):
-    """Number texts in the order in which they come."""
-
-    def __missing__(self, text: str) -> int:
-        self[text] = place = len(self)
-        return place
-
-
 class _Reading:
     """Collect rows column by column, and the problems of the file."""
 
@@ -147,11 +139,13 @@ class _Reading:
             self.silent += 1
 
     def columns(self, rows: Iterator[tuple[int, list[str], str]], *, single: bool) -> list[Cells]:
-        tables = [_Codes() for _ in range(self.width)]
+        tables: list[dict[str, int]] = [{} for _ in range(self.width)]
         codes: list[list[np.ndarray]] = [[] for _ in tables]
         checked = self._checked(rows, single)
         while chunk := list(islice(checked, _CHUNK_ROWS)):
             for table, parts, column in zip(tables, codes, zip(*chunk, strict=True), strict=True):
+                fresh = [text for text in dict.fromkeys(column) if text not in table]
+                table.update(zip(fresh, range(len(table), len(table) + len(fresh)), strict=True))
                 parts.append(np.fromiter(map(table.__getitem__, column), np.int32, len(column)))
             if len(self.lines) * self.width > limits.VALUES or sum(map(len, tables)) > MOST_DISTINCT:
                 remedy = "write a part of it to a file of its own, or leave out columns of free text"
