@@ -38,7 +38,7 @@ def texts(values: object) -> list[str]:
         (texts(RNG.permutation(5000)[:600]), "id"),
         (texts(RNG.integers(10**8, 10**9, 300)), "id"),
         (texts(RNG.integers(0, 50, 600)), "number"),
-        (texts(-np.arange(500) ** 2), "number"),
+        (texts(-(np.arange(500) ** 2)), "number"),
         ([f"user-{i}" for i in range(40)], "id"),
         ([f"{i} was a day with rain and wind {i}" for i in range(40)], "text"),
         (["red", "green", "blue"] * 30, "category"),
