@@ -66,7 +66,7 @@ def frames(draw: st.DrawFn) -> pd.DataFrame:
     return pd.DataFrame({f"c{place}": draw(series(rows)) for place in range(columns)})
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(frames(), st.booleans())
 def test_any_frame_survives_the_round_trip(frame: pd.DataFrame, model_missing: bool) -> None:
     raw = from_frame(frame)

@@ -186,17 +186,15 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
         return dates.astype(name)
     if name.startswith("timedelta64"):
         return pandas.Series(values.astype("timedelta64[ns]")).mask(missing).astype(name)
-    if values.dtype.kind in "iuf" and np.issubdtype(_numpy_type(name), np.integer):
-        bounds = np.iinfo(_numpy_type(name))
-        values = np.clip(values, bounds.min, bounds.max)
+    numpy_type = _numpy_type(name)
+    if isinstance(column.encoder, NumberEncoder) and np.issubdtype(numpy_type, np.integer):
+        values = _clipped(values, numpy_type)
     series = pandas.Series(values)
     if values.dtype.kind == "O":
         series = series.infer_objects()
-    if not missing.any():
-        return series.astype(name)
-    if name == name.lower() and not name.endswith("[pyarrow]"):  # numpy's integers have no missing values
-        return series.astype(name).mask(missing)
-    return series.astype(name).mask(missing)
+    series = series.astype(name)
+    # The integers and booleans of numpy have no missing values: pandas makes floats and objects of them.
+    return series.mask(missing) if missing.any() else series
 
 
 def _numpy_type(name: str) -> Any:
@@ -204,6 +202,14 @@ def _numpy_type(name: str) -> Any:
         return np.dtype(name.partition("[")[0].lower())
     except TypeError:
         return np.dtype(object)
+
+
+def _clipped(values: np.ndarray, numpy_type: Any) -> np.ndarray:
+    """Return whole numbers inside the range of a type: floats near 2**64 may have been rounded beyond it."""
+    low, high = int(np.iinfo(numpy_type).min), int(np.iinfo(numpy_type).max)
+    if len(values) and low <= int(values.min()) and int(values.max()) <= high:
+        return values
+    return np.array([min(max(int(value), low), high) for value in values.tolist()], dtype=numpy_type)
 
 
 def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column) -> np.ndarray:

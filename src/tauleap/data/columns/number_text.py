@@ -195,6 +195,7 @@ def _patterns(decimal: str, thousands: str) -> tuple[re.Pattern[str], re.Pattern
     """Return the pattern of one number, and that of many, each followed by a line break."""
     point = re.escape(decimal)
     whole = rf"[1-9][0-9]{{0,2}}(?:{re.escape(thousands)}[0-9]{{3}})+|[0-9]{{1,3}}" if thousands else "[0-9]+"
-    body = rf"(?:(?:{whole})(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
+    after = "[0-9]*" if decimal == "." else "[0-9]+"  # "5," is the end of a clause
+    body = rf"(?:(?:{whole})(?:{point}{after})?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
     one = rf" *[+-]?(?:{body}|[iI]nf(?:inity)?) *"
     return re.compile(one), re.compile(rf"(?:{one}\n)*+")

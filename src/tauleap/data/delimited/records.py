@@ -90,7 +90,7 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
         except StopIteration:
             return
         except csv.Error as error:
-            fault = "a quote is not closed" if _is_open(error) else str(error)
+            fault = "a quote is not closed" if _is_open(error) or len(lines.taken) > 1 else "a quote ends inside a cell"
         number = lines.number - len(lines.taken) + 1
         if not fault and len(lines.taken) > 1 and width is not None and len(row) != width:
             fault = "a quote is not closed"

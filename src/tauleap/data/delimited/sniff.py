@@ -6,6 +6,7 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 from tauleap.data.columns.cells import MISSING_MARKS, SOLITARY_MARKS
 from tauleap.data.columns.dialect import DELIMITERS
@@ -69,8 +70,8 @@ def detect_delimiter(lines: Sequence[str]) -> str:
         if width < 2:
             continue
         cells = [cell for row in rows if len(row) == width for cell in row]
-        numbers = sum(is_number(cell) for cell in cells)
-        if delimiter == " " and numbers < 0.5 * len(cells):
+        body = cells[width:] or cells
+        if delimiter == " " and (best_score[0] >= 0.5 or sum(map(is_number, body)) < 0.5 * len(body)):
             continue
         # Of two delimiters that fit equally, the right one leaves more numbers or words whole.
         whole = sum(not any(mark in cell for mark in "\t;|") for cell in cells) / len(cells)
@@ -79,7 +80,7 @@ def detect_delimiter(lines: Sequence[str]) -> str:
             for other in ("\t", ";", "|")
             for found in split(lines, other)[:1]
         )
-        score = (round(count / len(rows), 2) - 0.5 * commas - 0.2 * (delimiter == " "), whole)
+        score = (round(count / len(rows), 2) - 0.5 * commas, whole)
         if score > best_score:
             best, best_score = delimiter, score
     return best
@@ -106,7 +107,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
     """Return whether the first row has the names of the columns.
 
     It has if a column of numbers begins with a word. It has not if a column of numbers begins with a number, or a
-    column of words begins with a word that comes again. Consecutive whole numbers are names. In doubt, it has.
+    column of words begins with a word that comes again. 0, 1, 2, ... and consecutive years are names. In doubt, it has.
 
     Args:
         first: The first row.
@@ -128,7 +129,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
             (against if is_number(name) else for_).append(name)
         elif is_number(name) or (column.count(name) >= 1 and len(set(column)) < len(column)) or name in column[:1]:
             against.append(name)
-    if not for_ and len(first) > 1 and _is_counting(first):
+    if not for_ and _is_counting(first, against):
         return True, "the first line has consecutive numbers"
     if len(against) > len(for_):
         return False, f"the first line has values such as {against[0]!r}"
@@ -161,6 +162,9 @@ def is_missing(cell: str) -> bool:
     return cell.strip() in MISSING_MARKS or cell.strip().lower() in SOLITARY_MARKS
 
 
-def _is_counting(cells: Sequence[str]) -> bool:
-    values = [int(cell) for cell in cells if cell.strip().isdecimal() and len(cell) < 10]
-    return len(values) == len(cells) and all(value - values[0] == place for place, value in enumerate(values))
+def _is_counting(first: Sequence[str], against: Sequence[str]) -> bool:
+    """Return whether numbers in the first row are names: 0, 1, 2, ... in all columns, or consecutive years."""
+    values = [int(cell) for cell in first if cell.strip().isdecimal() and len(cell) < 10]
+    if len(values) < 2 or len(values) < len(against) or any(b - a != 1 for a, b in pairwise(values)):
+        return False
+    return (len(values) == len(first) and values[0] in (0, 1)) or 1900 <= values[0] <= values[-1] <= 2100
