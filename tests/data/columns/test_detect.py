@@ -68,7 +68,7 @@ def test_reasons_have_one_line() -> None:
 
 
 def test_a_few_wrong_cells_are_reported_and_count_as_missing() -> None:
-    column = texts(np.arange(300) % 150) + ["12a", "n.k."]
+    column = [*texts(np.arange(300) % 150), "12a", "n.k."]
     raw = RawTable({"age": Cells.from_texts(column)}, lines=np.arange(302) + 2)
     encoder = TableEncoder.fit(raw)
     assert encoder.columns[0].encoder.type == "number"

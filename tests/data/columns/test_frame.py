@@ -72,8 +72,9 @@ def test_any_frame_survives_the_round_trip(frame: pd.DataFrame, model_missing: b
     raw = from_frame(frame)
     try:
         encoder = TableEncoder.fit(raw, bins=6, model_missing=model_missing)
-    except TableError as error:
-        assert "nothing to learn" in str(error) or "anything to learn" in str(error)
+    except TableError:
+        with pytest.raises(TableError, match="no column has anything to learn"):
+            TableEncoder.fit(raw, bins=6, model_missing=model_missing)
         return
     assert TableEncoder.from_config(json.loads(json.dumps(encoder.config()))) == encoder
     encoded = encoder.encode(raw)

@@ -55,9 +55,9 @@ JSON = st.recursive(
 def test_any_change_is_refused_or_harmless(path: tuple[Any, ...], value: Any) -> None:
     try:
         encoder = TableEncoder.from_config(changed(path, value))
-    except ValueError as error:
-        assert "\n" not in str(error)
-        assert len(str(error)) < 1000
+    except ValueError:
+        with pytest.raises(ValueError, match=r"\A[^\n]{10,1000}\Z"):
+            TableEncoder.from_config(changed(path, value))
         return
     states = np.stack([np.arange(3) % size for size in encoder.sizes], axis=1)
     decoded = encoder.decode(states, np.random.default_rng(0))
