@@ -78,7 +78,7 @@ class CategoryEncoder:
         """
         if most < 2:
             raise ValueError(f"most must be a whole number >= 2, got {most}")
-        held: dict[tuple[str, Scalar], int] = {}
+        row_counts: dict[tuple[str, Scalar], int] = {}
         originals: dict[tuple[str, Scalar], Scalar] = {}
         weights = [1] * len(values) if counts is None else np.asarray(counts).tolist()
         for value, weight in zip(values, weights, strict=True):
@@ -86,12 +86,12 @@ class CategoryEncoder:
             if value is not None:
                 key = _key(value)
                 originals.setdefault(key, value)
-                held[key] = held.get(key, 0) + weight
-        if not held:
+                row_counts[key] = row_counts.get(key, 0) + weight
+        if not row_counts:
             raise ValueError("a category encoder needs one value or more")
-        keys, rare = list(held), []
+        keys, rare = list(row_counts), []
         if len(keys) > most:
-            frequent = sorted(keys, key=lambda key: -held[key])
+            frequent = sorted(keys, key=lambda key: -row_counts[key])
             rare, chosen = frequent[most - 1 :], set(frequent[: most - 1])
             keys = [key for key in keys if key in chosen]
         if order:
@@ -99,14 +99,14 @@ class CategoryEncoder:
         other = None
         if rare:
             other, number = OTHER, 2
-            while _key(other) in held:
+            while _key(other) in row_counts:
                 other, number = f"(other {number})", number + 1
         rare = rare if keep_rare else []
         return cls(
             tuple(originals[key] for key in keys),
             other,
             tuple(originals[key] for key in rare),
-            tuple(held[key] for key in rare),
+            tuple(row_counts[key] for key in rare),
         )
 
     @property

@@ -99,6 +99,18 @@ class Cells:
         return np.flatnonzero(self.codes == place)[:most].tolist()
 
 
+def solitary_marks(texts: Sequence[str]) -> set[str]:
+    """Return the texts that stand for missing values in a column of numbers or dates, such as "?".
+
+    Args:
+        texts: The distinct texts of the column.
+
+    >>> sorted(solitary_marks(["1", "?", " Unknown"]))
+    ['?', 'Unknown']
+    """
+    return {text.strip() for text in texts if len(text) < 20 and text.strip().lower() in SOLITARY_MARKS}
+
+
 def objects(values: Sequence[object]) -> np.ndarray:
     """Return a one-dimensional array of Python objects.
 

@@ -128,7 +128,7 @@ class Column:
             written = ["" if value is None else str(value) for value in values.tolist()]
         if not missing.any():
             return written
-        return [self.marker if gone else text for text, gone in zip(written, missing.tolist(), strict=True)]
+        return [self.marker if is_missing else text for text, is_missing in zip(written, missing.tolist(), strict=True)]
 
     def log_density(self, cells: Cells) -> np.ndarray:
         """Return the natural logarithm of the probability of every value given its state, 0 where it has no density.

@@ -22,7 +22,7 @@ from typing import Literal, cast
 import numpy as np
 
 from tauleap.data.columns.boolean import boolean_words
-from tauleap.data.columns.cells import SOLITARY_MARKS, Cells
+from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.date_text import DateFormat, date_format, given_format, is_ambiguous
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.number_text import NumberFormat, number_format
@@ -205,9 +205,7 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
 
 def _without_marks(cells: Cells) -> tuple[Cells, str]:
     """Return cells in which "?" and the like are missing, if two other values remain, and a note for the user."""
-    found = {
-        text.strip() for text in cells.values.tolist() if len(text) < 20 and text.strip().lower() in SOLITARY_MARKS
-    }
+    found = solitary_marks(cells.values.tolist())
     if not found or len(cells.values) < len(found) + 2:
         return cells, ""
     plain = cells.without(found)
@@ -268,7 +266,7 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
     if type_ in ("number", "date") and cells.kind in ("text", "object"):
         texts = [str(value) for value in cells.values.tolist()]
         if marks:
-            cells = cells.without({text.strip() for text in texts if text.strip().lower() in SOLITARY_MARKS})
+            cells = cells.without(solitary_marks(texts))
             texts = [str(value) for value in cells.values.tolist()]
         if type_ == "number":
             found = number_format(texts, decimal=decimal, least=1e-9)

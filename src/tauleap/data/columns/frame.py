@@ -119,32 +119,32 @@ def _fine(values: Any) -> str:
 
 
 def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType]:
-    values, gone = series.tolist(), series.isna().to_numpy()
+    values, is_missing = series.tolist(), series.isna().to_numpy()
     places: dict[tuple[type, Any], int] = {}
     codes = np.full(len(values), -1, dtype=np.int32)
     try:
-        for row, (value, missing) in enumerate(zip(values, gone.tolist(), strict=True)):
+        for row, (value, missing) in enumerate(zip(values, is_missing.tolist(), strict=True)):
             if not missing:
                 codes[row] = places.setdefault((type(value), value), len(places))
     except TypeError:
         # Lists and dictionaries cannot be compared quickly; such a column is excluded.
         places = {(str, str(row)): row for row in range(len(values))}
-        codes = np.where(gone, -1, np.arange(len(values))).astype(np.int32)
+        codes = np.where(is_missing, -1, np.arange(len(values))).astype(np.int32)
         return Cells("text", objects([str(value) for value in values]), codes), FrameType(name, "mixed", label=label)
     found = {kind for kind, _ in places}
-    held = [value for _, value in places]
+    distinct = [value for _, value in places]
     python = _PYTHON.get(next(iter(found)), "mixed") if len(found) == 1 else "mixed"
     type_ = FrameType(name, python if name == "object" else "", label=label)
-    if python in ("date", "datetime") and not any(getattr(value, "tzinfo", None) for value in held):
-        return Cells("date", np.array(held, dtype="datetime64[us]"), codes), type_
+    if python in ("date", "datetime") and not any(getattr(value, "tzinfo", None) for value in distinct):
+        return Cells("date", np.array(distinct, dtype="datetime64[us]"), codes), type_
     if python == "bool":
-        return Cells("boolean", np.array(held, dtype=bool), codes), type_
-    if python in ("int", "float", "decimal") and all(abs(value) < 2**63 for value in held):
-        values_ = np.array(held, dtype=np.int64 if python == "int" else np.float64)
+        return Cells("boolean", np.array(distinct, dtype=bool), codes), type_
+    if python in ("int", "float", "decimal") and all(abs(value) < 2**63 for value in distinct):
+        values_ = np.array(distinct, dtype=np.int64 if python == "int" else np.float64)
         return Cells("number", values_, codes), type_
     if python == "str":
-        return Cells("text", objects(held), codes), type_
-    return Cells("object", objects([_scalar(value) for value in held]), codes), type_
+        return Cells("text", objects(distinct), codes), type_
+    return Cells("object", objects([_scalar(value) for value in distinct]), codes), type_
 
 
 def _scalar(value: object) -> Scalar:
@@ -160,9 +160,9 @@ def _series(pandas: Any, column: Column, values: np.ndarray, missing: np.ndarray
     if type_ is None:
         return _natural(pandas, values, missing)
     if type_.name == "category":
-        held = objects([None if gone else value for value, gone in zip(values.tolist(), missing.tolist(), strict=True)])
-        extra = [value for value in dict.fromkeys(held.tolist()) if value is not None and value not in type_.categories]
-        return pandas.Series(pandas.Categorical(held, [*type_.categories, *extra], ordered=type_.ordered))
+        items = _with_none(values.tolist(), missing)
+        extra = [value for value in dict.fromkeys(items) if value is not None and value not in type_.categories]
+        return pandas.Series(pandas.Categorical(items, [*type_.categories, *extra], ordered=type_.ordered))
     try:
         return _typed(pandas, column, type_, values, missing)
     except (TypeError, ValueError, OverflowError):
@@ -175,10 +175,7 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
     if name == "object":
         return pandas.Series(_python(type_.objects, values, missing, column), dtype=object)
     if name.startswith(("string", "str", "large_string")):
-        texts = column.texts(values, missing)
-        return pandas.Series(
-            [None if gone else text for text, gone in zip(texts, missing.tolist(), strict=True)], dtype=name
-        )
+        return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=name)
     if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp")):
         dates = pandas.Series(np.where(missing, np.datetime64("NaT"), values.astype("datetime64[ns]")))
         if ", " in name:
@@ -214,23 +211,26 @@ def _clipped(values: np.ndarray, numpy_type: Any) -> np.ndarray:
 
 def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column) -> np.ndarray:
     if python in ("date", "datetime") and values.dtype.kind == "M":
-        made = values.astype("datetime64[us]").astype(object).tolist()
-        held = [value.date() for value in made] if python == "date" else made
+        moments = values.astype("datetime64[us]").astype(object).tolist()
+        items = [value.date() for value in moments] if python == "date" else moments
     elif python == "decimal" and isinstance(column.encoder, NumberEncoder):
-        held = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
+        items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
     elif python == "str" and values.dtype.kind != "O":
-        held = column.texts(values, missing)
+        items = column.texts(values, missing)
     elif python == "float":
-        held = values.astype(np.float64).tolist()
+        items = values.astype(np.float64).tolist()
     else:
-        held = values.tolist()
-    return objects([None if gone else value for value, gone in zip(held, missing.tolist(), strict=True)])
+        items = values.tolist()
+    return _with_none(items, missing)
+
+
+def _with_none(values: list[Any], missing: np.ndarray) -> np.ndarray:
+    return objects([None if absent else value for value, absent in zip(values, missing.tolist(), strict=True)])
 
 
 def _natural(pandas: Any, values: np.ndarray, missing: np.ndarray) -> Any:
     if values.dtype.kind == "O":
-        held = [None if gone else value for value, gone in zip(values.tolist(), missing.tolist(), strict=True)]
-        return pandas.Series(held, dtype=object).infer_objects()
+        return pandas.Series(_with_none(values.tolist(), missing), dtype=object).infer_objects()
     if values.dtype.kind == "M":
         series = pandas.Series(values.astype("datetime64[ns]" if values.dtype == "M8[ns]" else "datetime64[us]"))
         return series.mask(missing) if missing.any() else series

@@ -249,7 +249,7 @@ class NumberEncoder:
                 before = half if i + 1 == last else -half if end == knots[i + 2] else 0.0
                 low.append(start if point else start + after)
                 high.append(end if point else max(end + before, low[-1]))
-        weight = np.array([held for weights in self.weights for held in weights], dtype=np.float64)
+        weight = np.array([weight_ for weights in self.weights for weight_ in weights], dtype=np.float64)
         return np.array(low), np.array(high), weight, np.array([*first, len(low)])
 
     def _interpolate(self, states: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
@@ -270,29 +270,31 @@ class NumberEncoder:
 
     def _log_probability(self, values: np.ndarray, states: np.ndarray) -> np.ndarray:
         low, high, weight, first = self._pieces
-        total = np.add.reduceat(weight, first[:-1])[states]
-        step = max(self._step, 1e-300)
+        step, largest = max(self._step, 1e-300), np.finfo(np.float64).max
         # Pieces of one state ascend, as do the states, so that one search finds the piece.
         piece = np.clip(np.searchsorted(high, values, side="left"), first[states], first[states + 1] - 1)
         following = np.minimum(piece + 1, first[states + 1] - 1)
         piece = np.where((low[following] == values) & (high[following] == values), following, piece)
         covered = (values >= low[piece]) & (values <= high[piece])
-        width = np.maximum(high[piece] - low[piece], step)
-        with np.errstate(divide="ignore"):
-            log_inside = np.log(np.where(covered, weight[piece] / total, 0.0)) - np.log(width) + math.log(step)
+        total = np.add.reduceat(weight, first[:-1])[states]
         cuts = np.concatenate([[-np.inf], self._cuts, [np.inf]])
         below, above = cuts[states], cuts[states + 1]
-        single = np.isfinite(below) & np.isfinite(above) & (self._low[states] == self._high[states])
-        single &= above - below <= 1.5 * step
-        spread = max(float(self._high[-1] / 2 - self._low[0] / 2) * 2, step)
-        # Beyond the lowest and the highest value of the data the density falls exponentially.
-        with np.errstate(invalid="ignore", over="ignore"):
-            beyond = np.where(np.isfinite(below), values - below, np.where(np.isfinite(above), above - values, 0.0))
-            range_ = np.where(np.isfinite(below) & np.isfinite(above), above - below, spread)
-            falls = np.where(np.isfinite(below) & np.isfinite(above), 0.0, -np.abs(beyond) / spread)
+        bounded = np.isfinite(below) & np.isfinite(above)
+        single = bounded & (self._low[states] == self._high[states])
+        spread = max(2 * min(float(self._high[-1] / 2 - self._low[0] / 2), largest / 2), step)
+        # Distances between the largest numbers overflow, and an absent probability is the logarithm of 0.
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            width = np.clip(high[piece] - low[piece], step, largest)
+            log_inside = np.log(np.where(covered, weight[piece] / total, 0.0)) - np.log(width) + math.log(step)
+            single &= above - below <= 1.5 * step
+            # Beyond the lowest and the highest value of the data the density falls exponentially.
+            distance = np.where(np.isfinite(below), values - below, np.where(np.isfinite(above), above - values, 0.0))
+            falls = np.where(bounded, 0.0, -np.minimum(np.abs(distance), largest) / spread)
+            range_ = np.where(bounded, above - below, spread)
             if len(self.knots) == 1:
-                falls, range_ = -np.abs(values - self._low[0]) / spread, np.full(values.shape, 2 * spread)
-            log_outside = falls - np.log(np.maximum(range_, step)) + math.log(step)
+                falls = -np.minimum(np.abs(values - self._low[0]), largest) / spread
+                range_ = np.full(values.shape, 2 * min(spread, largest / 2))
+            log_outside = falls - np.log(np.clip(range_, step, largest)) + math.log(step)
         mixed = np.logaddexp(np.log1p(-_OUTSIDE) + log_inside, math.log(_OUTSIDE) + log_outside)
         return np.where(single, 0.0, np.minimum(mixed, 0.0))
 

@@ -155,6 +155,9 @@ def number_format(
         return None
     styles = [style for style in _STYLES if decimal != "." or style[0] == "."]
     styles.sort(key=lambda style: style[0] != decimal if decimal == "," else False)
+    sample = texts[:: max(len(texts) // 100, 1)]
+    if least >= 0.5 and max(NumberFormat(*style).matches(sample).mean() for style in styles) < 0.2:
+        return None
     best, valid, found = None, np.zeros(len(texts), dtype=bool), 0
     for point, thousands in styles:
         style = NumberFormat(point, thousands)

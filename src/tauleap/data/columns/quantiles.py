@@ -101,12 +101,12 @@ def _groups(counts: np.ndarray, atoms: np.ndarray, bins: int, least: int) -> lis
     starts = np.flatnonzero(np.diff(group, prepend=-1).astype(bool) | np.diff(gap, prepend=-1).astype(bool))
     sums = np.add.reduceat(rows, starts)
     merged: list[list[int]] = []
-    for start, stop, held in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], sums.tolist(), strict=True):
+    for start, stop, size in zip(starts.tolist(), [*starts[1:].tolist(), len(places)], sums.tolist(), strict=True):
         same_gap = merged and gap[merged[-1][0]] == gap[start]
-        if same_gap and min(held, merged[-1][2]) < least:
-            merged[-1][1:] = [stop - 1, merged[-1][2] + held]
+        if same_gap and min(size, merged[-1][2]) < least:
+            merged[-1][1:] = [stop - 1, merged[-1][2] + size]
         else:
-            merged.append([start, stop - 1, held])
+            merged.append([start, stop - 1, size])
     return [(int(places[start]), int(places[stop])) for start, stop, _ in merged]
 
 
@@ -126,26 +126,26 @@ def _inside(values: np.ndarray, counts: np.ndarray, decimals: int) -> tuple[tupl
     target = max(int(counts[~points].sum()) / PIECES, 4.0)
     knots: list[float] = []
     weights: list[int] = []
-    held = 0
+    pending = 0
     for place, (value, count) in enumerate(zip(values.tolist(), counts.tolist(), strict=True)):
         if points[place]:
             knots += [value, value]
-            weights += [held, count] if len(knots) > 2 else [count]
-            held = 0
+            weights += [pending, count] if len(knots) > 2 else [count]
+            pending = 0
             continue
         if not knots:
             knots.append(value)
-        held += count
+        pending += count
         following = place + 1 < distinct and not points[place + 1]
-        if held >= target and following:
+        if pending >= target and following:
             end = _between(value, float(values[place + 1]), decimals)
             if knots[-1] < end:
                 knots.append(end)
-                weights.append(held)
-                held = 0
+                weights.append(pending)
+                pending = 0
     if not points[-1]:
         knots.append(float(values[-1]))
-        weights.append(held)
+        weights.append(pending)
     return tuple(knots), tuple(weights)
 
 
@@ -162,8 +162,8 @@ def _pieces(values: np.ndarray, counts: np.ndarray, decimals: int) -> tuple[tupl
     knots = (float(values[0]), *ends, float(values[-1]))
     if any(low >= high for low, high in pairwise(knots)):  # no float lies between two neighbours
         return (knots[0], knots[-1]), (rows,)
-    held = np.diff(np.concatenate([[0], cumulative[breaks - 1], cumulative[-1:]]))
-    return knots, tuple(held.tolist())
+    weights = np.diff(np.concatenate([[0], cumulative[breaks - 1], cumulative[-1:]]))
+    return knots, tuple(weights.tolist())
 
 
 def _between(low: float, high: float, decimals: int) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 from tauleap._printable import one_line
 from tauleap.data import limits
 from tauleap.data.columns.category import CategoryEncoder
+from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.column import Column, fit_column
 from tauleap.data.columns.detect import Detected, as_type, detect, parse_types
 from tauleap.data.columns.dialect import Dialect
@@ -190,10 +191,10 @@ class TableEncoder:
         problems: list[Problem] = []
         for site, column in enumerate(chosen):
             cells = raw.columns[column.name]
-            if column.marker and raw.missing is None:
-                cells = cells.without({column.marker})
             states[:, site], missing[:, site], bad = column.encode(cells)
-            problems += _unreadable(column, raw, cells.values, bad)
+            if raw.missing is None and column.name not in raw.frame_types:
+                bad = _without_marks(column, cells, bad)
+            problems += _unreadable(column, raw, bad)
         return EncodedTable(states, missing, tuple(problems))
 
     def decode(self, states: np.ndarray, rng: np.random.Generator | None = None, *, first: int = 0) -> DecodedTable:
@@ -292,6 +293,14 @@ def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
     return detect(name, cells, decimal=raw.decimal, marks=marks)
 
 
+def _without_marks(column: Column, cells: Cells, bad: list[int]) -> list[int]:
+    """Return the unreadable values of a file that do not stand for missing values in this column."""
+    if not bad or column.encoder.type not in ("number", "date") or cells.kind != "text":
+        return bad
+    marks = {column.marker} | solitary_marks([cells.values[place] for place in bad])
+    return [place for place in bad if cells.values[place].strip() not in marks]
+
+
 def _effect(column: Column) -> str:
     encoder = column.encoder
     if encoder.type == "id":
@@ -305,7 +314,7 @@ def _effect(column: Column) -> str:
     return column.reason + ("; missing is a state" if column.missing_state else "")
 
 
-def _unreadable(column: Column, raw: RawTable, values: np.ndarray, bad: list[int]) -> list[Problem]:
+def _unreadable(column: Column, raw: RawTable, bad: list[int]) -> list[Problem]:
     """Return one problem per line of the first unreadable values, and one that counts the others."""
     kind = column.encoder.type
     what = {"number": "not a number", "date": "not a date", "boolean": "neither true nor false"}
@@ -313,12 +322,10 @@ def _unreadable(column: Column, raw: RawTable, values: np.ndarray, bad: list[int
     remedy = f"correct it, leave the cell empty, or write --type {column.name}=category"
     remedy = "use a known category or leave the cell empty" if kind == "category" else remedy
     cells = raw.columns[column.name]
-    places = {value: place for place, value in enumerate(cells.values.tolist())} if bad else {}
     found = []
     for position in bad[:_VALUES_SHOWN]:
-        value = values[position]
-        for row in cells.rows_of(places[value.item() if isinstance(value, np.generic) else value], _LINES_SHOWN):
-            text = f"{short(value)} is {message} and counts as missing"
+        for row in cells.rows_of(position, _LINES_SHOWN):
+            text = f"{short(cells.values[position])} is {message} and counts as missing"
             where = raw.line(row)
             text = text if where is not None else f"row {row}: {text}"
             found.append(Problem(text, remedy, line=where, column=column.name))

@@ -27,6 +27,7 @@ from tauleap.data.delimited.records import Lines, records
 from tauleap.data.delimited.sniff import detect_delimiter, detect_header, has_decimal_comma, split
 
 _SAMPLE_LINES = 200
+_SAMPLE_CHARACTERS = 2**22
 _CHUNK_ROWS = 4096
 _MOST_PROBLEMS = 1000
 MOST_DISTINCT = 2**24
@@ -78,7 +79,7 @@ def read_delimited(
     content = limits.contents(path)
     name = str(path)
     encoding, problems = detect_encoding(content, name, encoding)
-    sample = _complete(list(islice(_head(content, encoding, name), _SAMPLE_LINES)))
+    sample = list(_head(content, encoding, name))
     delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(sample))
     rows = split(sample, delimiter)
     if not rows:
@@ -186,16 +187,15 @@ class _Reading:
 
 
 def _head(content: bytes, encoding: str, name: str) -> Iterator[str]:
-    """Yield the first lines of a file."""
-    lines = Lines(content, encoding, name)
+    """Yield the first lines of a file that are not empty; fewer if they are long."""
+    lines, characters = Lines(content, encoding, name), 0
     for line in lines:
         lines.taken.clear()
-        yield line
-
-
-def _complete(sample: list[str]) -> list[str]:
-    """Return lines without the last one, if its row may go on, and without empty ones."""
-    return [line for line in sample if line.strip()] or sample[:1]
+        if line.strip():
+            yield line
+        characters += len(line)
+        if lines.number >= _SAMPLE_LINES or characters > _SAMPLE_CHARACTERS:
+            return
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:

@@ -52,7 +52,7 @@ class Lines:
         self.taken.append(line)
         if len(self.taken) > _LONGEST_RECORD:
             raise csv.Error(f"a quote is not closed within {_LONGEST_RECORD:,} lines")
-        return prepare([line], self.delimiter)[0]
+        return line if self.delimiter != " " else prepare([line], " ")[0]
 
     def give_back(self) -> str:
         """Return the first line that was taken since the last call of ``taken.clear()``, and take back the others."""
