@@ -19,7 +19,8 @@ BINS = 100
 """Quantile bins of a column by default."""
 MOST_BINS = 10_000
 _OUTSIDE = 1e-3
-"""Probability that a density leaves for values of a bin that decoding cannot return, such as those of held-out rows."""
+"""Probability of the values of a bin that decoding cannot return, such as those of held-out rows. Chosen: it costs
+.0014 bits per value."""
 
 
 @dataclass(frozen=True)

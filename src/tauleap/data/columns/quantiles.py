@@ -15,11 +15,11 @@ PIECES = 8
 POINTS = 8
 """Values per bin that keep their own mass. Without them a classifier recognises decoded rows of Default (C2ST .535)."""
 LEAST_POINT = 3
-"""Rows of such a value."""
+"""Rows of such a value. With 2 rows the round trip is the same and the configuration larger."""
 MOST_KNOTS = 3 * POINTS + PIECES + 2
 """Knots of one state at most."""
 _LEAST_ATOM = 10
-"""Rows of an atom that is found among what the first atoms leave over."""
+"""Rows of an atom that is found among what the first atoms leave over. Chosen, not measured."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """Read delimited text into columns and report all problems at once.
 
-The reader is built on Python's csv module. pandas and pyarrow are faster (about 0.3 s instead of 1.2 s for 100,000 rows
-of 30 columns), but both stop at the first damaged line or skip lines without a line number, neither keeps the text of a
-cell that is no number, and both are optional packages here. Cells are stored once per distinct value, so that type
-detection and encoding cost less than reading.
+The reader is built on Python's csv module, although pandas and pyarrow are faster. Measured on 100,000 rows of 30
+columns (21 MB, one core): this reader 1.8 s, pandas 0.3 s with all cells as text, pyarrow 0.1 s with distinct values.
+The reason is damaged files. After a quote that is not closed, pandas raises an error even with ``on_bad_lines="warn"``,
+and pyarrow loses all following rows; this reader reports the line and continues. Both are also optional packages here.
+Cells are stored once per distinct value.
 """
 
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
@@ -113,7 +115,7 @@ class _Reading:
 
     def __init__(self, name: str, width: int, header: bool, shift: bool, problems: list[Problem]) -> None:
         self.name, self.width, self.header, self.shift = name, width, header, shift
-        self.problems, self.lines = list(problems), []
+        self.problems, self.lines = list(problems), array("q")
         self.left_out, self.silent = 0, 0
 
     def labels(self, names: Sequence[str]) -> list[str]:
