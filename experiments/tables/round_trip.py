@@ -7,7 +7,9 @@ lightgbm. For each table the script prints
 
 - C2ST: the AUC of gradient boosting that separates one half of the rows from the decoded rows of the other half. The
   halves have no row in common, because a decoded row beside its original in another fold makes the AUC smaller than .5.
-  Mean of five seeds; .5 means that decoded rows cannot be recognised.
+  Mean of five seeds; .5 means that decoded rows cannot be recognised. A test with more power recognises Default: with
+  all rows, and each decoded row in the fold of its original, the AUC is .55 (200 bins: .51). Inside their bins the
+  bills of successive months are decoded independently, although they are almost equal in the data.
 - whether categories come back exactly, and the seconds of one core to read and encode.
 
 Then the AUC of a classifier of income that is trained on decoded rows of Adult, beside that of original rows, bits per

@@ -31,7 +31,7 @@ Type = Literal["number", "category", "date", "boolean", "constant", "id", "text"
 TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", "id", "text")
 
 _VALID = 0.98
-"""Fraction of cells that must be numbers or dates; the others are reported and count as missing. Chosen, not measured."""
+"""Fraction of cells that must be numbers or dates; the others count as missing. Chosen, not measured."""
 _LEAST_ID = 20
 """Rows from which distinct texts are an ID."""
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
