@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from tauleap._printable import one_line
+from tauleap._files.printable import one_line
 
 T = TypeVar("T")
 Scalar = str | int | float | bool

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tauleap._printable import one_line
+from tauleap._files.printable import one_line
 from tauleap.data.columns.cells import Cells
 from tauleap.data.columns.dialect import Dialect
 from tauleap.data.columns.frame_types import FrameType

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tauleap._printable import one_line
+from tauleap._files.printable import one_line
 from tauleap.data import limits
 from tauleap.data.columns.category import CategoryEncoder
 from tauleap.data.columns.cells import Cells, solitary_marks
