@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tauleap._files import safe_read
+from tauleap._row_bits import values_bits
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.fitting.baseline import independent_rows, varying_sites
@@ -56,6 +57,12 @@ def measured_model(
     best, model, bits = better_checkpoint(folder, result.checkpoint, load_model, held_out, seed, end)
     found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
     varying = varying_sites(rows)
+    measured = held_out.select(torch.arange(len(bits)))
+    whole_rows = {}
+    if measured.source is not None:
+        whole_rows["bits_per_row"] = _as_numbers(
+            Estimate.of_mean(values_bits(model.form, measured, measured.known(), bits.cpu()))
+        )
     model.about = {
         "rows": len(rows),
         "missing": 0 if rows.missing is None else int(rows.missing.sum()),
@@ -69,7 +76,7 @@ def measured_model(
         "better_than_independent": found.verdict(varying_sites=varying),
         "interpretation": found.sentence(varying_sites=varying),
         "held_out_rows": len(held_out),
-    }
+    } | whole_rows
     return best, model
 
 

@@ -95,7 +95,7 @@ def test_overrides() -> None:
     ("types", "message"),
     [
         ({"age": "number"}, "no column 'age'"),
-        ({"a": "float"}, r"must be one of number, category.*got 'float'.*--type a=number"),
+        ({"a": "float"}, r"must be one of number, category.*got 'float'.*--type a=category"),
         ({"a": "date:%Q"}, "date format"),
         ({"a": "number"}, "no number in it"),
         ({"a": "boolean"}, "3 distinct values"),

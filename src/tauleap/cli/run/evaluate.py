@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
+from tauleap._row_bits import original_bits, row_bits
 from tauleap.cli.commands.evaluate import Evaluate
 from tauleap.cli.model import load_model
 from tauleap.cli.observed import observed_mask
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
 from tauleap.data.array.memory_map import MappedRows
+from tauleap.evaluate import Estimate
 
 
 def run(options: Evaluate) -> None:
@@ -34,7 +38,9 @@ def run(options: Evaluate) -> None:
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(has_values.all()):
         data = data.select(has_values.nonzero().flatten())
-    bits = model.bits_per_dim(data, mask, samples=options.samples, seed=options.seed, progress=not options.json)
+    each = row_bits(model, data, mask, options.samples, options.seed, None, None, not options.json)
+    bits = _mean(each)
+    whole = None if data.source is None else _mean(replace(each, value=original_bits(model, data, mask, each.value)))
     independent = _entropy(data) if mask is None and not mapped else None
     facts = {
         "run": str(options.run_folder),
@@ -42,13 +48,25 @@ def run(options: Evaluate) -> None:
         "bits_per_dim": bits.value,
         "stderr": bits.stderr if math.isfinite(bits.stderr) else None,
         "rows": len(data),
+        "bits_per_row": None if whole is None else whole.value,
+        "bits_per_row_stderr": None if whole is None or not math.isfinite(whole.stderr) else whole.stderr,
         "independent_bits_per_dim": independent,
         "read": report,
     }
     lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
+    if whole is not None:
+        lines[-1] = f"{bits} bits per encoded cell (bits/dim) of {len(data)} rows"
+        lines.append(f"{whole} bits per row of original values, including their place inside bins")
     if independent is not None:
         lines.append(f"{independent:.4f} bits/dim where every site is by itself, as often as in these rows")
     print_result(options.json, facts, lines)
+
+
+def _mean(each: Estimate[Tensor]) -> Estimate[float]:
+    """Return the mean over rows; for one row with the error of noise and times."""
+    if len(each.value) == 1:
+        return Estimate(float(each.value), float(each.stderr), each.n)
+    return Estimate.of_mean(each.value)
 
 
 def _entropy(data: Dataset) -> float:

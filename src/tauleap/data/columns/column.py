@@ -62,8 +62,9 @@ class Column:
 
     @property
     def modelled(self) -> bool:
-        """Whether the column has something to learn: two states or more."""
-        return self.num_states >= 2
+        """Whether the column is a site of the model: it has two states or more, or is a category."""
+        # Models of earlier versions have sites of one category; a new encoder makes a constant of such a column.
+        return self.num_states >= 2 or isinstance(self.encoder, CategoryEncoder)
 
     def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Return the state of every row.
@@ -75,7 +76,7 @@ class Column:
             int64 states, 0 where missing; whether the cell is missing; and the positions of distinct values that the
             column cannot read, which count as missing.
         """
-        values, readable = self._convert(cells)
+        values, readable = self.convert(cells)
         states, unknown = self.encoder.encode(values)
         unknown = unknown | ~readable
         bad = np.flatnonzero(unknown).tolist() if not isinstance(self.encoder, FreeTextColumn) else []
@@ -136,7 +137,7 @@ class Column:
         Args:
             cells: The cells of the column.
         """
-        values, readable = self._convert(cells)
+        values, readable = self.convert(cells)
         _, unknown = self.encoder.encode(values)
         known = np.where(readable & ~unknown, self.encoder.log_density(values), 0.0)
         return np.append(known, 0.0)[cells.codes]
@@ -181,8 +182,12 @@ class Column:
         except ValueError as error:
             raise ValueError(f"column {short(name)}: {error}") from error
 
-    def _convert(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
-        """Return the distinct values in the type that the encoder takes, and which of them have this type."""
+    def convert(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        """Return the distinct values in the type that the encoder takes, and which of them have this type.
+
+        Args:
+            cells: Cells of a file or a frame.
+        """
         every = np.ones(len(cells.values), dtype=bool)
         if isinstance(self.encoder, NumberEncoder):
             return self._numbers(cells)
@@ -265,7 +270,7 @@ def fit_column(
         encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=None if format_ is None else format_.text)
     elif type_ == "boolean":
         encoder = BooleanEncoder() if detected.words is None else BooleanEncoder(detected.words)
-    elif type_ == "category" and len(cells.values):
+    elif type_ == "category" and len(cells.values) > 1:
         values = [str(value) for value in cells.values] if cells.kind == "date" else cells.values.tolist()
         ordered = frame_type is not None and frame_type.name == "category"
         encoder = CategoryEncoder.fit(values, counts=rows, most=most, keep_rare=keep_rare, order=not ordered)

@@ -15,17 +15,19 @@ The rules, in this order:
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, cast
 
 import numpy as np
 
+from tauleap._files.printable import one_line
 from tauleap.data.columns.boolean import boolean_words
 from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.date_text import DateFormat, date_format, given_format, is_ambiguous
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.number_text import NumberFormat, number_format
+from tauleap.data.columns.raw import Problem
 
 Type = Literal["number", "category", "date", "boolean", "constant", "id", "text"]
 TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", "id", "text")
@@ -62,37 +64,46 @@ class Detected:
     parsed: np.ndarray | None = None
 
 
-def parse_types(types: Mapping[str, str] | None, names: list[str]) -> dict[str, str]:
-    """Check the types that a user gave.
+def type_problems(types: Mapping[str, str], names: Sequence[str]) -> dict[str, Problem]:
+    """Return what is wrong with the types that a user gave, by column name.
 
     Args:
         types: Types by column name: number, category, date, boolean, constant, id, text, or ``date:FORMAT``.
         names: The columns of the table.
 
-    Returns:
-        The types by column name.
-
-    Raises:
-        ValueError: A column or type does not exist.
-
-    >>> parse_types({"age": "number"}, ["age", "zip"])
-    {'age': 'number'}
+    >>> list(type_problems({"age": "number", "zip": "code"}, ["age", "zip"]))
+    ['zip']
     """
-    for name, type_ in (types or {}).items():
+    found: dict[str, Problem] = {}
+    for name, type_ in types.items():
         if name not in names:
-            raise ValueError(
-                f"there is no column {short(name)} to give a type: the columns are {', '.join(names)[:500]}"
+            columns = one_line(", ".join(names), most=500)
+            found[name] = Problem(
+                f"there is no column {short(name)} to give a type", f"write one of the columns {columns}"
             )
+            continue
         kind, _, format_ = type_.partition(":") if isinstance(type_, str) else ("", "", "")
         if kind not in TYPES or (format_ and kind != "date"):
-            accepted = ", ".join(TYPES)
-            raise ValueError(
-                f"the type of column {name!r} must be one of {accepted}, or date:FORMAT, got {short(type_)}: "
-                f"write types={{{name!r}: 'number'}} in Python, --type {name}=number on the command line"
-            )
-        if format_:
-            DateFormat(format_)
-    return dict(types or {})
+            message = f"the type must be one of {', '.join(TYPES)}, or date:FORMAT, got {short(type_)}"
+            found[name] = Problem(message, type_remedy(name), column=name)
+        elif format_:
+            try:
+                DateFormat(format_)
+            except ValueError as error:
+                found[name] = Problem(str(error), f"write types={{{name!r}: 'date:%Y-%m-%d'}}", column=name)
+    return found
+
+
+def type_remedy(name: str) -> str:
+    """Return how a user gives the type of a column.
+
+    Args:
+        name: The name of the column.
+
+    >>> type_remedy("zip")
+    "write --type zip=category on the command line, types={'zip': 'category'} in Python"
+    """
+    return f"write --type {name}=category on the command line, types={{{name!r}: 'category'}} in Python"
 
 
 def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool = True) -> Detected:

@@ -53,7 +53,7 @@ def from_frame(frame: Any, name: str = "the frame") -> RawTable:
     for place, (text, label) in enumerate(zip(names, frame.columns, strict=True)):
         whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
         columns[text], types[text] = _cells(frame.iloc[:, place], whole)
-    return RawTable(columns, name, frame_types=types)
+    return RawTable(columns, name, frame_types=types, frame=frame)
 
 
 def to_frame(table: DecodedTable, index: Any = None) -> Any:
@@ -67,8 +67,7 @@ def to_frame(table: DecodedTable, index: Any = None) -> Any:
         A ``pandas.DataFrame``. Tables from files have the types int64, float64, datetime64, bool and text, or those of
         pandas with missing values.
     """
-    import pandas  # pyright: ignore[reportMissingImports] (only where frames are used)
-
+    pandas = _pandas()
     series = {}
     for column, values, missing in zip(table.columns, table.values, table.missing, strict=True):
         whole = column.frame_type is not None and column.frame_type.label
@@ -77,6 +76,25 @@ def to_frame(table: DecodedTable, index: Any = None) -> Any:
     if index is not None:
         frame.index = index
     return frame
+
+
+def column_series(column: Column, values: np.ndarray, missing: np.ndarray) -> Any:
+    """Return the values of one column as a pandas series of its type.
+
+    Args:
+        column: The column.
+        values: Decoded values.
+        missing: Whether each value is missing.
+    """
+    return _series(_pandas(), column, values, missing)
+
+
+def _pandas() -> Any:
+    try:
+        import pandas  # pyright: ignore[reportMissingImports] (only where frames are used)
+    except ModuleNotFoundError as error:
+        raise ValueError("a frame needs pandas: write pip install 'tauleap[table]'") from error
+    return pandas
 
 
 def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:

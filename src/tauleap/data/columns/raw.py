@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -75,6 +76,7 @@ class RawTable:
         frame_types: The pandas types of the columns by name. Default: none, the table is a file.
         missing: The texts of missing values that the user gave. Default: None, they are detected.
         dialect: How the file is written. Default: none, the table is no file.
+        frame: The pandas frame with the same rows. Default: none, the table is a file.
 
     >>> RawTable({"a": Cells.from_texts(["1", "2"])}).num_rows
     2
@@ -88,6 +90,7 @@ class RawTable:
     frame_types: Mapping[str, FrameType] = field(default_factory=dict)
     missing: frozenset[str] | None = None
     dialect: Dialect | None = None
+    frame: Any = None
 
     @property
     def num_rows(self) -> int:
@@ -101,12 +104,31 @@ class RawTable:
         empty = np.all([cells.codes < 0 for cells in self.columns.values()], axis=0)
         if not empty.any():
             return self
-        lines = None if self.lines is None else self.lines[~empty]
         first = None if self.lines is None else int(self.lines[empty][0])
         message = f"{int(empty.sum()):,} rows have no value and are left out, this is the first"
         problem = Problem(message, "no action is needed", line=first)
-        columns = {name: replace(cells, codes=cells.codes[~empty]) for name, cells in self.columns.items()}
-        return replace(self, columns=columns, lines=lines, problems=(*self.problems, problem))
+        return replace(self.select(np.flatnonzero(~empty)), problems=(*self.problems, problem))
+
+    def select(self, rows: np.ndarray) -> RawTable:
+        """Return some rows.
+
+        Args:
+            rows: The positions of the rows.
+        """
+        return replace(
+            self,
+            columns={name: replace(cells, codes=cells.codes[rows]) for name, cells in self.columns.items()},
+            lines=None if self.lines is None else self.lines[rows],
+            frame=None if self.frame is None else self.frame.iloc[rows],
+        )
+
+    def without(self, names: Collection[str]) -> RawTable:
+        """Return the table without some columns.
+
+        Args:
+            names: The columns to leave out.
+        """
+        return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in names})
 
     def line(self, row: int) -> int | None:
         """Return the line of a row in its file, None if the table is no file.

@@ -13,7 +13,7 @@ from tauleap.data import limits
 from tauleap.data.columns.category import CategoryEncoder
 from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.column import Column, fit_column
-from tauleap.data.columns.detect import Detected, as_type, detect, parse_types
+from tauleap.data.columns.detect import Detected, as_type, detect, type_problems, type_remedy
 from tauleap.data.columns.dialect import Dialect
 from tauleap.data.columns.fields import Fields, short
 from tauleap.data.columns.number import BINS, MOST_BINS
@@ -33,11 +33,13 @@ class EncodedTable:
     Args:
         states: int32 (rows, sites), 0 where missing.
         missing: Whether the cell is missing, (rows, sites).
-        problems: Cells that could not be read and count as missing.
+        unreadable: Whether the cell has a value that could not be read and counts as missing, (rows, sites).
+        problems: The unreadable cells, for the user.
     """
 
     states: np.ndarray
     missing: np.ndarray
+    unreadable: np.ndarray
     problems: tuple[Problem, ...] = ()
 
 
@@ -84,7 +86,7 @@ class TableEncoder:
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise ValueError("a table must have one or more columns, and their names must differ")
-        if not self.sites:
+        if max(self.sizes, default=1) < 2:
             raise ValueError("a table must have a column with two values or more: there is nothing to learn otherwise")
 
     @classmethod
@@ -116,26 +118,30 @@ class TableEncoder:
             The encoder; ``columns[i].reason`` explains each type.
 
         Raises:
-            TableError: The table has no rows, or nothing to learn; it lists all problems.
-            ValueError: A column or type does not exist.
+            TableError: The table has no rows, or nothing to learn, or a column or type does not exist; it lists all
+                problems.
+            ValueError: A number is out of range.
         """
-        names = list(raw.columns)
-        unknown = [name for name in drop if name not in names]
-        if unknown:
-            raise ValueError(f"there is no column {short(unknown[0])} to leave out: there are {', '.join(names)[:500]}")
-        given = parse_types(types, names)
+        names, types = list(raw.columns), dict(types or {})
         if not 2 <= bins <= MOST_BINS or max_categories < 2:
             raise ValueError(
                 f"bins must be 2..{MOST_BINS:,} and max_categories 2 or more, got {bins}, {max_categories}"
             )
         if raw.num_rows == 0:
             raise TableError(raw.name, [*raw.problems, Problem("there are no rows", "add rows with values")])
-        columns, problems = [], list(raw.problems)
+        wrong = [
+            Problem(f"there is no column {short(name)} to leave out", f"write one of {', '.join(names)[:500]}")
+            for name in drop
+            if name not in names
+        ]
+        bad_types = type_problems(types, names)
+        wrong += bad_types.values()
+        columns: list[Column] = []
         for name in names:
-            if name in drop:
+            if name in drop or name in bad_types:
                 continue
             try:
-                found = _type_of(name, raw, given.get(name))
+                found = _type_of(name, raw, types.get(name))
                 column = fit_column(
                     name,
                     found,
@@ -146,12 +152,13 @@ class TableEncoder:
                     frame_type=raw.frame_types.get(name),
                 )
             except ValueError as error:
-                problems.append(Problem(str(error), f"write types={{{name!r}: ...}} or --type {name}=...", column=name))
+                wrong.append(Problem(str(error), type_remedy(name), column=name))
                 continue
             columns.append(column)
-        if len(columns) < len(names) - len(set(drop)):
+        problems = [*wrong, *raw.problems]
+        if wrong:
             raise TableError(raw.name, problems)
-        if not any(column.modelled for column in columns):
+        if not any(column.num_states > 1 for column in columns):
             types_ = "; ".join(f"{column.name}: {column.encoder.type}, {column.reason}" for column in columns[:20])
             problem = Problem(
                 f"no column has anything to learn ({one_line(types_)})", "give a type, such as types={'x': 'category'}"
@@ -188,14 +195,17 @@ class TableEncoder:
             raise TableError(raw.name, [Problem("the column does not exist", remedy, column=name) for name in absent])
         states = np.zeros((raw.num_rows, len(chosen)), dtype=np.int32)
         missing = np.zeros(states.shape, dtype=bool)
+        unreadable = np.zeros_like(missing)
         problems: list[Problem] = []
         for site, column in enumerate(chosen):
             cells = raw.columns[column.name]
             states[:, site], missing[:, site], bad = column.encode(cells)
             if raw.missing is None and column.name not in raw.frame_types:
                 bad = _without_marks(column, cells, bad)
+            if bad:
+                unreadable[:, site] = np.isin(cells.codes, bad)
             problems += _unreadable(column, raw, bad)
-        return EncodedTable(states, missing, tuple(problems))
+        return EncodedTable(states, missing, unreadable, tuple(problems))
 
     def decode(self, states: np.ndarray, rng: np.random.Generator | None = None, *, first: int = 0) -> DecodedTable:
         """Return the values of states, with all columns of the table.
@@ -220,10 +230,14 @@ class TableEncoder:
             name, size = self.columns[self.sites[site]].name, self.sizes[site]
             raise ValueError(f"row {row}, column {name!r}: state {states[row, site]} is not one of 0..{size - 1}")
         generator = np.random.default_rng() if rng is None else rng
+        # Each column has its own generator, so that the first rows are the same however many rows follow.
+        seeds = generator.integers(2**32, size=(len(self.columns), 2))
         zeros = np.zeros(len(states), dtype=np.int64)
         place = {column: site for site, column in enumerate(self.sites)}
         pairs = [
-            column.decode(states[:, place[i]] if i in place else zeros, generator, first=first)
+            column.decode(
+                states[:, place[i]] if i in place else zeros, np.random.default_rng(seeds[i].tolist()), first=first
+            )
             for i, column in enumerate(self.columns)
         ]
         values, missing = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
