@@ -60,7 +60,9 @@ class Registration:
 _TABLES = (".csv", ".tsv", ".data", ".parquet")
 FORMATS = (
     Registration("array", "tauleap.data.array.format:ArrayFormat", (".npy", ".npz")),
-    Registration("table", "tauleap.data.table.format:TableFormat", _TABLES, description="delimited text without an ending"),
+    Registration(
+        "table", "tauleap.data.table.format:TableFormat", _TABLES, description="delimited text without an ending"
+    ),
     Registration("text", "tauleap.data.text:TextFormat", (".txt",)),
     Registration(
         "images",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,11 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._row_bits import original_bits, row_bits
 from tauleap._seeds import check_seed, derive_seed
 from tauleap.data import Dataset
 from tauleap.data.format import Format
-from tauleap.data.memory import Kind, read, restore
+from tauleap.data.memory import Kind, read, restore, restore_completed
 from tauleap.data.observed_cells import known_cells
-from tauleap.data.table.format import TableFormat
 from tauleap.denoise import Denoiser, Guided, Tempered
 from tauleap.evaluate import Estimate
 from tauleap.evaluate._mode import evaluating
@@ -28,8 +27,10 @@ from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
 from tauleap.storage.save import save
+
 
 class Model:
     """A generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
@@ -208,15 +209,13 @@ class Model:
             number, given, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress
         )
         parts = out.reshape(variants, len(data), *data.shape)
-        has_table = isinstance(self.form, TableFormat) and data.source is not None
-        if states or (self.kind.name == "tensor" and not has_table):
+        if states or (self.kind.name == "tensor" and data.source is None):
             return parts[0] if variants == 1 else parts
         seeds = [_decoding_seed(seed, variant) for variant in range(variants)]
-        if isinstance(self.form, TableFormat) and data.source is not None:
-            form, source = self.form, data.source
-            each = [form.completed(part, known, source, seed=own) for part, own in zip(parts, seeds, strict=True)]
-        else:
-            each = [restore(part, self.kind, self.form, seed=own) for part, own in zip(parts, seeds, strict=True)]
+        each = [
+            restore_completed(part, data, observed, self.kind, self.form, seed=own)
+            for part, own in zip(parts, seeds, strict=True)
+        ]
         return each[0] if variants == 1 else each
 
     @_device.cpu_by_default
@@ -244,11 +243,8 @@ class Model:
             progress: show a progress bar. Default: false.
         """
         data = self.encode(x, load=False)
-        if len(data) == 1:
-            # One row has no spread over rows: its error is that of noise and times.
-            part = row_bits(self, data, observed, samples, seed, batch_size, condition, progress)
-            return Estimate(float(part.value), float(part.stderr), samples)
-        return Estimate.of_mean(row_bits(self, data, observed, samples, seed, batch_size, condition, progress).value)
+        options = {"samples": samples, "condition": condition, "progress": progress}
+        return mean_of_rows(self._row_bits(data, observed, seed, batch_size, **options))
 
     @_device.cpu_by_default
     def bits_per_row(
@@ -277,8 +273,15 @@ class Model:
             progress: show a progress bar. Default: false.
         """
         data = self.encode(x, load=False)
-        bits = row_bits(self, data, observed, samples, seed, batch_size, condition, progress).value
-        return Estimate.of_mean(original_bits(self, data, observed, bits))
+        options = {"samples": samples, "condition": condition, "progress": progress}
+        bits = self._row_bits(data, observed, seed, batch_size, **options)
+        return mean_of_rows(replace(bits, value=original_bits(self.form, data, observed, bits.value)))
+
+    def _row_bits(
+        self, data: Dataset, observed: Any, seed: int | None, batch_size: int | None, **options: Any
+    ) -> Estimate[Tensor]:
+        size, generator = self.default_batch_size() if batch_size is None else batch_size, self._generator(seed)
+        return row_bits(self.reverse, self.form, data, observed, batch_size=size, generator=generator, **options)
 
     def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
         """Return how many rows are processed together by default.

@@ -80,9 +80,7 @@ class Format(ABC):
         return self.read(path), []
 
     @abstractmethod
-    def write(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0
-    ) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         """Write rows into files of this format, and return the files.
 
         Args:
@@ -94,13 +92,13 @@ class Format(ABC):
         """
 
     def write_completed(
-        self, x: Tensor, known: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
+        self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
     ) -> list[Path]:
-        """Write completed rows, in which known values are as they were given, and return the files.
+        """Write completed rows, in which given values are as they were given, and return the files.
 
         Args:
             x: States, (n, *shape).
-            known: Whether each value was given, bool (n, *shape).
+            observed: Which values the user did not ask to draw, bool (n, *shape); empty ones are drawn nevertheless.
             data: The rows that were completed.
             folder: The folder, which is made when it does not exist.
             stem: How the names of the files begin.
@@ -209,9 +207,7 @@ class Format(ABC):
 class RowFiles(Format):
     """A format in which each row has files of its own, so that they can be written as soon as the row is sampled."""
 
-    def write(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0
-    ) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
 
     @abstractmethod

@@ -18,6 +18,7 @@ from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
 from tauleap.data.columns import from_frame
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
+from tauleap.data.observed_cells import known_cells
 from tauleap.data.table.format import TableFormat
 from tauleap.data.table.frame import is_frame, open_frame, unknown
 from tauleap.data.text import TextFormat
@@ -112,6 +113,25 @@ def restore(x: Tensor, kind: Kind, form: Format | None, *, seed: int = 0) -> Any
     if kind.name == "frame" and isinstance(form, TableFormat):
         return form.frame(x, seed=seed)
     return x
+
+
+def restore_completed(
+    x: Tensor, data: Dataset, observed: Any, kind: Kind, form: Format | None, *, seed: int = 0
+) -> Any:
+    """Return completed rows as the type in which they were given; the given cells of a table are as they were.
+
+    Args:
+        x: States, (n, *shape).
+        data: The rows that were completed.
+        observed: The values that are given, as :func:`tauleap.data.observed_cells.known_cells` takes them.
+        kind: The type of samples, for rows that are not a table.
+        form: The format.
+        seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+    """
+    if data.source is None or not isinstance(form, TableFormat):
+        return restore(x, kind, form, seed=seed)
+    chosen = known_cells(replace(data, missing=None), observed, form)
+    return form.completed(x, chosen, data.source, seed=seed)
 
 
 def _is_texts(data: Any) -> bool:

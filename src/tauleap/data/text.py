@@ -124,9 +124,7 @@ class TextFormat(Format):
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
         return "FILE", "writes a text on"
 
-    def write(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0
-    ) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.txt"
         with _files.atomic_write(path) as file:

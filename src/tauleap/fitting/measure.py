@@ -14,11 +14,11 @@ import torch
 from torch import Tensor
 
 from tauleap._files import safe_read
-from tauleap._row_bits import values_bits
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.fitting.baseline import independent_rows, varying_sites
 from tauleap.model import Model
+from tauleap.row_bits import original_bits
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
@@ -61,7 +61,7 @@ def measured_model(
     whole_rows = {}
     if measured.source is not None:
         whole_rows["bits_per_row"] = _as_numbers(
-            Estimate.of_mean(values_bits(model.form, measured, measured.known(), bits.cpu()))
+            Estimate.of_mean(original_bits(model.form, measured, None, bits.cpu()))
         )
     model.about = {
         "rows": len(rows),

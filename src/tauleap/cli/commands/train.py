@@ -161,7 +161,9 @@ class Train:
                 wrong.append(word)
             types[name] = kind
         if wrong:
-            raise ValueError(f"--type must be NAME=TYPE for each column once, such as age=number, got {' '.join(wrong)}")
+            raise ValueError(
+                f"--type must be NAME=TYPE for each column once, such as age=number, got {' '.join(wrong)}"
+            )
         return types
 
     def _reject(self, names: tuple[str, ...], why: str) -> None:

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -31,10 +32,13 @@ _MAX_ROLLS = 12
 
 @dataclass(frozen=True)
 class Completions:
-    """States x (variants, rows, *shape), which of them are known (rows, *shape), and how the others were sampled."""
+    """States x (variants, rows, *shape), which of them are known, which are observed if they are not missing (rows,
+    *shape), and how the others were sampled.
+    """
 
     x: Tensor
     known: Tensor
+    observed: Tensor
     plan: SamplingPlan
 
 
@@ -83,7 +87,8 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     """
     mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
     known = data.known()
-    known = known if mask is None else known & mask
+    observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
+    known = known & observed
     if bool(known.all()):
         raise ValueError(f"{file} has nothing to fill in: {form.completion_remedy}")
     x = data.in_memory().long().expand(options.variants, *data.x.shape).clone()
@@ -107,7 +112,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
             batch_size=len(rows),
             states=True,
         )
-    return Completions(x, known, plan)
+    return Completions(x, known, observed, plan)
 
 
 def _write(done: Completions, form: Format, data: Dataset, out: Path, seed: int) -> list[Path]:
@@ -117,7 +122,7 @@ def _write(done: Completions, form: Format, data: Dataset, out: Path, seed: int)
         for variant, rows in enumerate(done.x):
             stem = "completed" if len(done.x) == 1 else f"completed-{variant + 1}"
             own = derive_seed(seed, "values", variant)
-            files += form.write_completed(rows, done.known, data, unfinished, stem=stem, seed=own)
+            files += form.write_completed(rows, done.observed, data, unfinished, stem=stem, seed=own)
         # Not a method of the format: data does not import evaluate, which draws.
         if isinstance(form, MusicFormat):
             files.append(_draw_completions(form, done.x, done.known, unfinished / "rolls.png"))

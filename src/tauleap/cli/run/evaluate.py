@@ -6,16 +6,14 @@ import math
 from dataclasses import replace
 
 import torch
-from torch import Tensor
 
-from tauleap._row_bits import original_bits, row_bits
 from tauleap.cli.commands.evaluate import Evaluate
 from tauleap.cli.model import load_model
 from tauleap.cli.observed import observed_mask
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
 from tauleap.data.array.memory_map import MappedRows
-from tauleap.evaluate import Estimate
+from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 
 
 def run(options: Evaluate) -> None:
@@ -38,9 +36,19 @@ def run(options: Evaluate) -> None:
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(has_values.all()):
         data = data.select(has_values.nonzero().flatten())
-    each = row_bits(model, data, mask, options.samples, options.seed, None, None, not options.json)
-    bits = _mean(each)
-    whole = None if data.source is None else _mean(replace(each, value=original_bits(model, data, mask, each.value)))
+    each = row_bits(
+        model.reverse,
+        form,
+        data,
+        mask,
+        samples=options.samples,
+        batch_size=model.default_batch_size(),
+        generator=torch.Generator().manual_seed(options.seed),
+        progress=not options.json,
+    )
+    bits, whole = mean_of_rows(each), None
+    if data.source is not None:
+        whole = mean_of_rows(replace(each, value=original_bits(form, data, mask, each.value)))
     independent = _entropy(data) if mask is None and not mapped else None
     facts = {
         "run": str(options.run_folder),
@@ -60,13 +68,6 @@ def run(options: Evaluate) -> None:
     if independent is not None:
         lines.append(f"{independent:.4f} bits/dim where every site is by itself, as often as in these rows")
     print_result(options.json, facts, lines)
-
-
-def _mean(each: Estimate[Tensor]) -> Estimate[float]:
-    """Return the mean over rows; for one row with the error of noise and times."""
-    if len(each.value) == 1:
-        return Estimate(float(each.value), float(each.stderr), each.n)
-    return Estimate.of_mean(each.value)
 
 
 def _entropy(data: Dataset) -> float:

@@ -159,9 +159,7 @@ class ArrayFormat(Format):
         x = smallest(torch.from_numpy(self._coded(array, path)))
         return Dataset(x, self.states, missing=None if missing is None else torch.from_numpy(missing))
 
-    def write(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0
-    ) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.npy"
         with _files.atomic_write(path) as file:

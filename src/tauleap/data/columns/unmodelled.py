@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -11,8 +12,12 @@ from tauleap.data.columns.cells import objects
 from tauleap.data.columns.fields import Fields, Scalar, as_config, scalar, short
 
 
-class _Unmodelled:
+class _Unmodelled(ABC):
     """Encode every value as state 0."""
+
+    @abstractmethod
+    def decode(self, states: np.ndarray, rng: np.random.Generator | None = None) -> np.ndarray:
+        """Return one value per state."""
 
     @property
     def num_states(self) -> int:

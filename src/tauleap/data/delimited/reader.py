@@ -150,7 +150,10 @@ class _Reading:
                 fresh = [text for text in dict.fromkeys(column) if text not in table]
                 table.update(zip(fresh, range(len(table), len(table) + len(fresh)), strict=True))
                 parts.append(np.fromiter(map(table.__getitem__, column), np.int32, len(column)))
-            if len(self.lines) * self.width > limits.VALUES or sum(map(len, tables)) > MOST_DISTINCT:
+            if len(self.lines) * self.width > limits.VALUES:
+                problem = Problem(f"there are more than {limits.VALUES:,} cells", "write a part of it to another file")
+                raise TableError(self.name, [problem])
+            if sum(map(len, tables)) > MOST_DISTINCT:
                 remedy = "write a part of it to a file of its own, or leave out columns of free text"
                 problem = Problem(f"there are more than {MOST_DISTINCT:,} distinct cells", remedy, line=self.lines[-1])
                 raise TableError(self.name, [problem])

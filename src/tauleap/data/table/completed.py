@@ -13,19 +13,18 @@ from tauleap.data.columns.frame import column_series
 from tauleap.data.columns.number_text import number_format
 
 
-def drawn_cells(encoder: TableEncoder, source: RawTable, known: np.ndarray) -> np.ndarray:
-    """Return which cells are written from the model, bool (rows, sites).
+def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -> np.ndarray:
+    """Return which cells are written from the model, bool (rows, sites): the empty and the unobserved ones.
 
-    A cell that the model could not read is not known to the model, but it was given: it stays as it is, unless no cell
-    of its column is known, because the user left the column out of ``observed``.
+    A cell that the model cannot read is missing to the model, but it was given: it stays as it is.
 
     Args:
         encoder: The encoder of the model.
         source: The rows as they were given.
-        known: Whether the model was given the cell, (rows, sites).
+        observed: Which cells the user did not ask to draw, (rows, sites).
     """
-    kept = encoder.encode(source).unreadable & known.any(0)
-    return ~known & ~kept
+    encoded = encoder.encode(source)
+    return ~observed | (encoded.missing & ~encoded.unreadable)
 
 
 def completed_texts(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap._seeds import derive_seed
-from tauleap.data.columns import DecodedTable, Dialect, Problem, RawTable, TableEncoder, to_frame
+from tauleap.data.columns import DecodedTable, Dialect, Problem, RawTable, TableEncoder, TableError, to_frame
 from tauleap.data.columns.cells import objects
 from tauleap.data.columns.fields import Fields
 from tauleap.data.columns.number import BINS
@@ -115,9 +115,7 @@ class TableFormat(Format):
         Raises:
             ValueError: The file cannot be used; all problems are listed.
         """
-        raw = read_table(
-            path, header=header, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding
-        )
+        raw = read_table(path, header=header, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding)
         loaded = load_table(
             raw, drop=drop, types=types, bins=bins, model_missing=model_missing, keep_rare=keep_rare, name=path.name
         )
@@ -176,13 +174,13 @@ class TableFormat(Format):
         return [_write_text(text, decoded.dialect, path)]
 
     def write_completed(
-        self, x: Tensor, known: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
+        self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
     ) -> list[Path]:
         source = data.source
         if source is None:
             return self.write(x, folder, stem=stem, seed=seed)
         decoded = self.decode(x, seed=seed)
-        drawn = drawn_cells(self.encoder, source, known.numpy())
+        drawn = drawn_cells(self.encoder, source, observed.numpy())
         if source.frame is not None:
             frame = completed_frame(self.encoder, source, decoded, drawn)
             return [_write_frame(frame, folder / f"{stem}.parquet")]
@@ -201,16 +199,16 @@ class TableFormat(Format):
         """
         return to_frame(self.decode(x, seed=seed))
 
-    def completed(self, x: Tensor, known: Tensor, source: RawTable, *, seed: int = 0) -> Any:
+    def completed(self, x: Tensor, observed: Tensor, source: RawTable, *, seed: int = 0) -> Any:
         """Return completed rows as a frame, in which given cells are as they were.
 
         Args:
             x: States, (n, sites).
-            known: Whether each cell was given, bool (n, sites).
+            observed: Which cells the user did not ask to draw, bool (n, sites).
             source: The rows as they were given.
             seed: The seed of values inside bins. Default: 0.
         """
-        drawn = drawn_cells(self.encoder, source, known.cpu().numpy())
+        drawn = drawn_cells(self.encoder, source, observed.cpu().numpy())
         return completed_frame(self.encoder, source, self.decode(x, seed=seed), drawn)
 
     def decode(self, x: Tensor, *, first: int = 0, seed: int = 0) -> DecodedTable:
@@ -279,13 +277,15 @@ class TableFormat(Format):
     def _read(self, path: Path) -> RawTable:
         if path.suffix.lower() == ".parquet":
             return read_table(path)
-        dialect = self.encoder.dialect
-        raw = read_table(path, header=dialect.header, missing=self.missing)
-        if not set(self.site_names) <= set(raw.columns):
-            # The user may have given the delimiter for training, because it cannot be detected.
-            other = read_table(path, header=dialect.header, missing=self.missing, delimiter=dialect.delimiter)
-            return other if set(self.site_names) <= set(other.columns) else raw
-        return raw
+        dialect, names = self.encoder.dialect, set(self.site_names)
+        # The delimiter of training first: it may be one that the user gave, because it cannot be detected.
+        try:
+            raw = read_table(path, header=dialect.header, missing=self.missing, delimiter=dialect.delimiter)
+        except TableError:
+            raw = None
+        if raw is not None and names <= set(raw.columns):
+            return raw
+        return read_table(path, header=dialect.header, missing=self.missing)
 
 
 def load_table(
