@@ -23,8 +23,8 @@ from tauleap import _shipped, cli, denoise, network, noise
 from tauleap._files import manifest
 from tauleap._files.printable import printable
 from tauleap.cli.blocks import Blocks
+from tauleap.data import Format, format_from_config
 from tauleap.data.array.format import ArrayFormat
-from tauleap.data.table.format import TableFormat
 from tauleap.data.text import TextFormat
 from tauleap.evaluate import pictures
 from tauleap.fitting.measure import _best
@@ -572,10 +572,16 @@ def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
     refused(folder, r"shape must have .* the sites \(2,\)")
 
 
+def old_table(categories: dict[str, list[str]]) -> Format:
+    """Return the form of a table of an earlier version, which may have sites of one category."""
+    columns, texts = list(categories), list(categories.values())
+    return format_from_config({"kind": "table", "columns": columns, "categories": texts, "ordered": False})
+
+
 def test_states_that_a_form_does_not_have() -> None:
     for form, x in (
         (TextFormat(2, "ab"), [[0, 2]]),
-        (TableFormat(("a", "b"), (("x",), ("1", "2")), False), [[1, 0]]),
+        (old_table({"a": ["x"], "b": ["1", "2"]}), [[1, 0]]),
         (ArrayFormat((2,), 0, 3, None, True, "int64"), [[0, -1]]),
     ):
         with pytest.raises(ValueError, match=r"row 0 has the state .* does not have"):

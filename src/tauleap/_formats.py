@@ -14,6 +14,9 @@ from pathlib import Path
 ARCHIVES = (".tar.gz", ".tgz", ".tar")
 CIFAR_TRAIN = tuple(f"data_batch_{number}.bin" for number in range(1, 6))
 CIFAR_TEST = ("test_batch.bin",)
+_SNIFFED = 4096
+"""Bytes at the beginning of a file without an ending, which decide whether it is text."""
+_NO_TEXT = frozenset(range(32)) - frozenset(b"\t\n\v\f\r")
 IDX_NAME = re.compile(r"[.-]idx\d-ubyte(\.gz)?$", re.IGNORECASE)
 
 
@@ -54,9 +57,12 @@ class Registration:
     description: str = ""
 
 
+_TABLES = (".csv", ".tsv", ".data", ".parquet")
 FORMATS = (
     Registration("array", "tauleap.data.array.format:ArrayFormat", (".npy", ".npz")),
-    Registration("table", "tauleap.data.table.format:TableFormat", (".csv", ".tsv", ".parquet")),
+    Registration(
+        "table", "tauleap.data.table.format:TableFormat", _TABLES, description="delimited text without an ending"
+    ),
     Registration("text", "tauleap.data.text:TextFormat", (".txt",)),
     Registration(
         "images",
@@ -96,6 +102,21 @@ def registration(kind: str) -> Registration:
     return next(entry for entry in FORMATS if entry.kind == kind)
 
 
+def is_plain_text(path: Path) -> bool:
+    """Return whether a file without an ending begins with text, so that it may be a table.
+
+    Args:
+        path: A file that exists.
+    """
+    if path.suffix:
+        return False
+    with path.open("rb") as file:
+        content = file.read(_SNIFFED)
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16
+        return True
+    return content != b"" and not _NO_TEXT.intersection(content)
+
+
 def check_supported(path: Path, *, single: bool = False) -> None:
     """Raise ValueError unless ``path`` is a folder, or a file whose name is that of data that can be read.
 
@@ -106,7 +127,7 @@ def check_supported(path: Path, *, single: bool = False) -> None:
     suffix = path.suffix.lower()
     if path.is_dir() or any(suffix in entry.suffixes for entry in FORMATS):
         return
-    if path.is_file() and any(entry.has_name(path.name) for entry in FORMATS):
+    if path.is_file() and (any(entry.has_name(path.name) for entry in FORMATS) or is_plain_text(path)):
         return
     if any(suffix in entry.row_suffixes for entry in FORMATS):
         if single:

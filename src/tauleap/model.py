@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,21 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._seeds import check_seed
+from tauleap._seeds import check_seed, derive_seed
 from tauleap.data import Dataset
-from tauleap.data.array.memory_map import MappedRows
 from tauleap.data.format import Format
-from tauleap.data.memory import Kind, read, restore
+from tauleap.data.memory import Kind, read, restore, restore_completed
 from tauleap.data.observed_cells import known_cells
-from tauleap.data.table.frame import is_frame
 from tauleap.denoise import Denoiser, Guided, Tempered
-from tauleap.evaluate import Estimate, bits_per_dim
+from tauleap.evaluate import Estimate
 from tauleap.evaluate._mode import evaluating
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
-from tauleap.objective.noised_batch import has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
 from tauleap.storage.save import save
-
-_ROWS_OF_FILES = 2**12
-"""Of a file that is larger than the memory may be, so many rows are read at a time."""
 
 
 class Model:
@@ -136,7 +132,7 @@ class Model:
         if self.shape is None:
             raise ValueError("the model does not know the shape of a datum: write Model(..., shape=...)")
         x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress)
-        return x if states else restore(x, self.kind, self.form)
+        return x if states else restore(x, self.kind, self.form, seed=_decoding_seed(seed))
 
     def sampling_plan(
         self,
@@ -213,10 +209,13 @@ class Model:
             number, given, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress
         )
         parts = out.reshape(variants, len(data), *data.shape)
-        if states or self.kind.name == "tensor":
+        if states or (self.kind.name == "tensor" and data.source is None):
             return parts[0] if variants == 1 else parts
-        index = x.index if is_frame(x) else None
-        each = [restore(part, self.kind, self.form, index) for part in parts]
+        seeds = [_decoding_seed(seed, variant) for variant in range(variants)]
+        each = [
+            restore_completed(part, data, observed, self.kind, self.form, seed=own)
+            for part, own in zip(parts, seeds, strict=True)
+        ]
         return each[0] if variants == 1 else each
 
     @_device.cpu_by_default
@@ -244,21 +243,45 @@ class Model:
             progress: show a progress bar. Default: false.
         """
         data = self.encode(x, load=False)
-        if isinstance(data.x, MappedRows) and len(data) > _ROWS_OF_FILES:
-            return self._bits_of_file(data, observed, samples, seed, batch_size, condition, progress)
-        rows = data.rows(torch.arange(len(data)))  # each batch of them is moved to the device
-        known = None if observed is None else Observed(known_cells(data, observed, self.form), rows)
-        return bits_per_dim(
-            self.reverse,
-            rows,
-            samples=samples,
-            batch_size=self.default_batch_size() if batch_size is None else batch_size,
-            observed=known,
-            missing=data.missing,
-            condition=condition,
-            generator=self._generator(seed),
-            progress=progress,
-        )
+        options = {"samples": samples, "condition": condition, "progress": progress}
+        return mean_of_rows(self._row_bits(data, observed, seed, batch_size, **options))
+
+    @_device.cpu_by_default
+    def bits_per_row(
+        self,
+        x: Any,
+        observed: Any = None,
+        *,
+        samples: int = 16,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        condition: Tensor | None = None,
+        progress: bool = False,
+    ) -> Estimate[float]:
+        """Return an upper bound on -log2 p of the original values of a row, with its standard error.
+
+        It is the bits of all states of the row, plus those of each number or date within its bin, for values of the
+        column's precision. So models with different numbers of bins are comparable.
+
+        Args:
+            x: see :meth:`bits_per_dim`; so are the following arguments. States without their table count by themselves.
+            observed: the values that are given.
+            samples: random times per row. Default: 16.
+            seed: seed of times and noise. Default: a random seed.
+            batch_size: draws per batch.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            progress: show a progress bar. Default: false.
+        """
+        data = self.encode(x, load=False)
+        options = {"samples": samples, "condition": condition, "progress": progress}
+        bits = self._row_bits(data, observed, seed, batch_size, **options)
+        return mean_of_rows(replace(bits, value=original_bits(self.form, data, observed, bits.value)))
+
+    def _row_bits(
+        self, data: Dataset, observed: Any, seed: int | None, batch_size: int | None, **options: Any
+    ) -> Estimate[Tensor]:
+        size, generator = self.default_batch_size() if batch_size is None else batch_size, self._generator(seed)
+        return row_bits(self.reverse, self.form, data, observed, batch_size=size, generator=generator, **options)
 
     def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
         """Return how many rows are processed together by default.
@@ -270,36 +293,6 @@ class Model:
         """
         entries = math.prod(self.shape or (1,)) * self.num_states
         return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
-
-    @_device.cpu_by_default
-    def _bits_of_file(
-        self,
-        data: Dataset,
-        observed: Any,
-        samples: int,
-        seed: int | None,
-        batch_size: int | None,
-        condition: Tensor | None,
-        progress: bool,
-    ) -> Estimate[float]:
-        """Return bits/dim of rows that stay in their file, of which some are in memory at a time."""
-        generator, size = self._generator(seed), self.default_batch_size() if batch_size is None else batch_size
-        known = None if observed is None else known_cells(data.select(torch.arange(1)), observed, self.form)
-        bits = []
-        for index in torch.arange(len(data)).split(_ROWS_OF_FILES):
-            part = bits_per_dim(
-                self.reverse,
-                rows := data.rows(index),
-                samples=samples,
-                batch_size=size,
-                per_datapoint=True,
-                observed=None if known is None else Observed(known.expand(rows.shape), rows),
-                condition=condition[index] if condition is not None and has_rows(condition, len(data)) else condition,
-                generator=generator,
-                progress=progress,
-            )
-            bits.append(part.value)
-        return Estimate.of_mean(torch.cat(bits))
 
     def encode(self, x: Any, *, load: bool = True) -> Dataset:
         """Return data as a dataset of states.
@@ -398,3 +391,8 @@ class Model:
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"Model({type(self.process).__name__}, {type(self.denoiser).__name__}{shape})"
+
+
+def _decoding_seed(seed: int | None, variant: int = 0) -> int:
+    """Return the seed of values inside bins, which follows from that of the sampler."""
+    return derive_seed(torch.Generator().seed() if seed is None else check_seed(seed), "values", variant)

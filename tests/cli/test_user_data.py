@@ -82,7 +82,10 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     out = tmp_path / "a run"
     assert cli.main(["train", str(data), "--out", str(out), "--steps", "4", "--seed", "3"]) == 0
     said = capsys.readouterr().out
-    assert "one (2), two (3), three (9)" in said
+    for line in ("one     category       2  texts, 2 distinct", "three   number         9  whole numbers, 9 distinct"):
+        assert line in said
+    assert "change a type: --type one=category" in said
+    assert "bits per row of original values" in said
     assert "noise: " in said
     assert "network: " in said
     assert "independent sites: " in said
@@ -451,7 +454,7 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["train", data, "--out", out, "--minutes", "nan"], "minutes must be"),
         (["train", data, "--out", out, "--steps", 0], "--steps must be >= 1"),
         (["train", data, "--out", out, "--seed", -1], "--seed must be"),
-        (["train", data, "--out", out, "--drop", "q"], "has no column 'q'"),
+        (["train", data, "--out", out, "--drop", "q"], "there is no column 'q'"),
         (["train", data, "--out", out, "--device", "tpu9"], "tpu9"),
         (["sample", tmp_path / "none"], "is not a folder of a run"),
         (["sample", tmp_path, "--out", out], "holds no model"),

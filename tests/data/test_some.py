@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from tauleap.data import open_data
+from tauleap.data.columns import BooleanEncoder
 from tauleap.data.table.format import TableFormat
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "data"
@@ -32,7 +33,12 @@ def test_the_file_is_what_the_script_makes(maker: ModuleType, tmp_path: Path) ->
 def test_states_are_the_axes_of_the_law(maker: ModuleType) -> None:
     opened = open_data(FOLDER / "some.csv")
     assert isinstance(opened.form, TableFormat)
-    assert dict(zip(opened.form.columns, map(list, opened.form.categories), strict=True)) == maker.COLUMNS
+    encoders = {column.name: column.encoder for column in opened.form.encoder.columns}
+    found = {
+        name: list(encoder.words if isinstance(encoder, BooleanEncoder) else encoder.categories)  # pyright: ignore[reportAttributeAccessIssue]
+        for name, encoder in encoders.items()
+    }
+    assert found == maker.COLUMNS
     rows, hidden = maker.orders(maker.ROWS), maker.empty((maker.ROWS, 5))
     assert opened.dataset.missing is not None
     assert np.array_equal(opened.dataset.missing.numpy(), hidden)

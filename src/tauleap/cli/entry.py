@@ -56,8 +56,11 @@ def _run(words: list[str]) -> int:
     except (ValueError, TypeError, OSError) as error:
         if os.environ.get("TAULEAP_TRACEBACK") == "1":
             raise
-        message = printable(" ".join(str(error).split())) or type(error).__name__
-        print(f"tauleap: error: {message}", file=sys.stderr)
+        # An error about a table has one line per problem.
+        parts = str(error).splitlines() if hasattr(error, "problems") else [str(error)]
+        for part in parts or [""]:
+            message = printable(" ".join(part.split())) or type(error).__name__
+            print(f"tauleap: error: {message}", file=sys.stderr)
         return 1 if isinstance(error, OSError) and error.errno in _FAILURES else 2
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):

@@ -70,6 +70,8 @@ def _expand(words: list[str]) -> list[str]:
     """Replace what tyro does not know: the short name -n in its spellings, and ``demo music``."""
     if words[:2] == ["demo", "music"]:
         return ["demo-music", *words[2:]]
+    if words[:1] == ["train"]:
+        return _expand_header(words)
     if words[:1] != ["sample"]:
         return words
     expanded = []
@@ -79,6 +81,19 @@ def _expand(words: list[str]) -> list[str]:
             expanded += ["--n", value[1] if value[2] is None else value[2]]
         else:
             expanded.append("--n" if word == "-n" else word)
+    return expanded
+
+
+def _expand_header(words: list[str]) -> list[str]:
+    """Replace ``--header`` and ``--no-header`` by an option with a value: tyro has no flag whose default is neither."""
+    expanded = []
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        if word == "--no-header":
+            expanded += ["--header", "False"]
+        elif word == "--header" and following not in ("True", "False", "None"):
+            expanded += ["--header", "True"]
+        else:
+            expanded.append(word)
     return expanded
 
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows
+from tauleap.data.columns.raw import RawTable
 
 _COUNTED, _COUNTED_BLOCKS = 2**25, 256
 """Values of a mapped file in which frequencies are counted, and blocks of neighbouring rows that they come from."""
@@ -33,7 +34,8 @@ class Dataset:
 
     ``condition`` (n, ...) goes to the network with its row, for a network that takes one. ``missing``, bool like x,
     marks values that nobody knows; x holds any state there. ``sizes``, int64 of shape (*shape), says how many states
-    each site has, where they differ: the states of a site are ``0 .. size-1``. Rows that stay in a file, which
+    each site has, where they differ: the states of a site are ``0 .. size-1``. ``source`` is the table that the rows
+    were encoded from, whose numbers have more precision than their states. Rows that stay in a file, which
     :func:`tauleap.data.open_data` makes of a large ``.npy``, are read and checked when :meth:`rows` returns them.
 
     >>> data = Dataset(torch.tensor([[0, 1], [2, 2], [1, 0]], dtype=torch.uint8), num_states=3)
@@ -47,6 +49,7 @@ class Dataset:
     condition: Tensor | None = None
     missing: Tensor | None = None
     sizes: Tensor | None = None
+    source: RawTable | None = None
 
     def __post_init__(self) -> None:
         _check.integer("num_states", self.num_states, least=2)
@@ -64,6 +67,8 @@ class Dataset:
         self._check_condition()
         self._check_missing()
         self._check_sizes()
+        if self.source is not None and self.source.num_rows != len(self.x):
+            raise ValueError(f"source must have one row per row of x, {len(self.x)}, got {self.source.num_rows}")
 
     def __len__(self) -> int:
         return len(self.x)
@@ -119,7 +124,8 @@ class Dataset:
         condition = None if self.condition is None else self.condition[index]
         missing = None if self.missing is None else self.missing[index]
         x = self.x.select(index) if isinstance(self.x, MappedRows) else self.x[index]
-        return Dataset(x, self.num_states, condition, missing, self.sizes)
+        source = None if self.source is None else self.source.select(index.cpu().numpy())
+        return Dataset(x, self.num_states, condition, missing, self.sizes, source)
 
     def batch(self, index: Tensor, device: torch.device = _device.CPU) -> Rows:
         """Return states, missing values and conditions of some rows on a device, without waiting for the copy.

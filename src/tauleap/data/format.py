@@ -80,7 +80,7 @@ class Format(ABC):
         return self.read(path), []
 
     @abstractmethod
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         """Write rows into files of this format, and return the files.
 
         Args:
@@ -88,15 +88,43 @@ class Format(ABC):
             folder: The folder, which is made when it does not exist.
             stem: How the names of the files begin.
             first: The number of the first row, where rows are numbered.
+            seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
         """
 
+    def write_completed(
+        self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
+    ) -> list[Path]:
+        """Write completed rows, in which given values are as they were given, and return the files.
+
+        Args:
+            x: States, (n, *shape).
+            observed: Which values the user did not ask to draw, bool (n, *shape); empty ones are drawn nevertheless.
+            data: The rows that were completed.
+            folder: The folder, which is made when it does not exist.
+            stem: How the names of the files begin.
+            seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+        """
+        return self.write(x, folder, stem=stem, seed=seed)
+
+    def log_density(self, data: Dataset) -> Tensor | None:
+        """Return the natural logarithm of the probability of each original value given its state, like ``data.x``.
+
+        Args:
+            data: The rows.
+
+        Returns:
+            float64 (n, *shape), or None where the states are the values, or the original values are not known.
+        """
+        return None
+
     @abstractmethod
-    def preview(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         """Return the first rows as text for a terminal.
 
         Args:
             x: States, (n, *shape).
             n: How many rows, at most.
+            seed: That of :meth:`write`, so that the values are those of the file. Default: 0.
         """
 
     @property
@@ -130,6 +158,29 @@ class Format(ABC):
         held = {field.name: getattr(self, field.name) for field in fields}
         return {"kind": self.kind} | json.loads(json.dumps(held))
 
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> Format:
+        """Return the format that :meth:`config` described.
+
+        Args:
+            config: A mapping with the kind and the fields of the format.
+
+        Raises:
+            ValueError: The fields are others, or their values are not valid.
+        """
+        fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType] (concrete formats are dataclasses)
+        wanted, given = {field.name for field in fields}, set(config) - {"kind"}
+        # An older configuration lacks fields that were added since; their default is None.
+        later = {field.name for field in fields if field.default is None} - given
+        wanted -= later
+        if given != wanted:
+            wrong = ", ".join(sorted(map(str, given ^ wanted)))
+            raise ValueError(f"a form of kind {cls.kind!r} has the fields {', '.join(sorted(wanted))}: see {wrong}")
+        try:
+            return cls(**{name: _frozen(config[name]) for name in wanted})
+        except TypeError as error:
+            raise ValueError(f"a field of the form of kind {cls.kind!r} is of the wrong type") from error
+
     def check(self, x: Tensor) -> Tensor:
         """Return rows of states on the CPU.
 
@@ -156,7 +207,7 @@ class Format(ABC):
 class RowFiles(Format):
     """A format in which each row has files of its own, so that they can be written as soon as the row is sampled."""
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
 
     @abstractmethod
@@ -229,19 +280,7 @@ def format_from_config(config: object) -> Format:
         raise ValueError(f"a form is described by a mapping with a kind, one of {', '.join(kinds)}")
     if config["kind"] not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {config['kind']!r}")
-    cls = format_class(kinds[config["kind"]])
-    fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType]
-    wanted, given = {field.name for field in fields}, set(config) - {"kind"}
-    # An older configuration lacks fields that were added since; their default is None.
-    later = {field.name for field in fields if field.default is None} - given
-    wanted -= later
-    if given != wanted:
-        wrong = ", ".join(sorted(map(str, given ^ wanted)))
-        raise ValueError(f"a form of kind {cls.kind!r} has the fields {', '.join(sorted(wanted))}: see {wrong}")
-    try:
-        return cls(**{name: _frozen(config[name]) for name in wanted})
-    except TypeError as error:
-        raise ValueError(f"a field of the form of kind {cls.kind!r} is of the wrong type") from error
+    return format_class(kinds[config["kind"]]).from_config(config)
 
 
 def _frozen(value: Any) -> Any:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -13,29 +15,28 @@ from torch import Tensor
 
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
+from tauleap.data.columns import from_frame
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
+from tauleap.data.observed_cells import known_cells
 from tauleap.data.table.format import TableFormat
-from tauleap.data.table.frame import CONVERT, encoded_frame, is_frame, restored_frame, table_of, unknown
+from tauleap.data.table.frame import is_frame, open_frame, unknown
 from tauleap.data.text import TextFormat
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What data was given as, so that samples come back as the same.
+    """The type in which data was given, so that samples have the same type.
 
-    ``types`` are those of a frame's columns, ``labels`` those of their names.
+    Args:
+        name: "tensor", "frame" or "texts". Default: "tensor".
     """
 
     name: Literal["tensor", "frame", "texts"] = "tensor"
-    types: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.name not in ("tensor", "frame", "texts") or any(
-            kind not in CONVERT for kind in (*self.types, *self.labels)
-        ):
-            raise ValueError(f"data is given as tensor, frame or texts, got {self.name!r} with types {self.types!r}")
+        if self.name not in ("tensor", "frame", "texts"):
+            raise ValueError(f"data is given as tensor, frame or texts, got {self.name!r}")
 
 
 def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Format | None, Kind]:
@@ -50,12 +51,12 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
         num_states: How many states there are, for arrays and tensors. Default: found in the data.
     """
     if isinstance(data, LoadedData):
-        return data.dataset, data.form, Kind()
+        # A table in a file has names and values, which states do not have: its rows in Python are a frame.
+        return data.dataset, data.form, Kind("frame") if isinstance(data.form, TableFormat) else Kind()
     if isinstance(data, Dataset):
         return data, None, Kind()
     if is_frame(data):
-        form, types, labels = table_of(data)
-        return encoded_frame(data, form), form, Kind("frame", types, labels)
+        return as_dataset(open_frame(data))
     if _is_texts(data):
         form = TextFormat(len(data[0]), "".join(sorted(set().union(*data))))
         return _encoded_texts(data, form), form, Kind("texts")
@@ -77,7 +78,9 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) 
     if is_frame(data):
         if not isinstance(form, TableFormat):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")
-        return encoded_frame(data, form)
+        return _with_warning(*form.encode(from_frame(data)))
+    if isinstance(data, str | os.PathLike) and form is not None:
+        return _with_warning(*form.read_with_report(Path(data)))
     if _is_texts(data):
         if not isinstance(form, TextFormat):
             raise TypeError("x is text, but the model was not fitted on texts: give states as whole numbers")
@@ -90,20 +93,45 @@ def _loaded(data: Dataset) -> Dataset:
     return data if isinstance(data.x, Tensor) else replace(data, x=data.in_memory())
 
 
-def restore(x: Tensor, kind: Kind, form: Format | None, index: Any = None) -> Any:
+def _with_warning(data: Dataset, problems: list[str]) -> Dataset:
+    if problems:
+        warnings.warn("; ".join(problems), stacklevel=4)
+    return data
+
+
+def restore(x: Tensor, kind: Kind, form: Format | None, *, seed: int = 0) -> Any:
     """Return states as the type in which the data was given.
 
     Args:
         x: States.
         kind: The type.
         form: The format.
-        index: The index of the rows of a frame. Default: 0, 1, 2, ...
+        seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
     """
     if kind.name == "texts" and isinstance(form, TextFormat):
         return form.texts(x)
     if kind.name == "frame" and isinstance(form, TableFormat):
-        return restored_frame(x, form, kind.types, kind.labels, index)
+        return form.frame(x, seed=seed)
     return x
+
+
+def restore_completed(
+    x: Tensor, data: Dataset, observed: Any, kind: Kind, form: Format | None, *, seed: int = 0
+) -> Any:
+    """Return completed rows as the type in which they were given; the given cells of a table are as they were.
+
+    Args:
+        x: States, (n, *shape).
+        data: The rows that were completed.
+        observed: The values that are given, as :func:`tauleap.data.observed_cells.known_cells` takes them.
+        kind: The type of samples, for rows that are not a table.
+        form: The format.
+        seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+    """
+    if data.source is None or not isinstance(form, TableFormat):
+        return restore(x, kind, form, seed=seed)
+    chosen = known_cells(replace(data, missing=None), observed, form)
+    return form.completed(x, chosen, data.source, seed=seed)
 
 
 def _is_texts(data: Any) -> bool:

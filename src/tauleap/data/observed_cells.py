@@ -28,7 +28,7 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     if observed is None:
         return present
     if is_frame(observed):
-        observed = observed.to_numpy()
+        observed = _frame_mask(observed, form)
     elif isinstance(form, TableFormat) and isinstance(observed, list | tuple | set):
         observed = _named(observed, form)
     try:
@@ -50,7 +50,16 @@ def _named(observed: Any, form: TableFormat) -> Any:
     """Names of columns as a mask of a row; what is no list of names as it is."""
     if not observed or not all(isinstance(name, str) for name in observed):
         return observed
-    strangers = [name for name in observed if name not in form.columns]
+    strangers = [name for name in observed if name not in form.site_names]
     if strangers:
-        raise ValueError(f"observed names {strangers[0]!r}; the columns are {', '.join(form.columns)}")
-    return torch.tensor([name in observed for name in form.columns])
+        raise ValueError(f"observed names {strangers[0]!r}; the columns are {', '.join(form.site_names)}")
+    return torch.tensor([name in observed for name in form.site_names])
+
+
+def _frame_mask(observed: Any, form: Format | None) -> Any:
+    """Return a frame of bools as an array of the model's columns, which are found by name if the frame has them all."""
+    if isinstance(form, TableFormat):
+        places = {str(name): place for place, name in enumerate(observed.columns)}
+        if all(name in places for name in form.site_names):
+            observed = observed.iloc[:, [places[name] for name in form.site_names]]
+    return observed.to_numpy()

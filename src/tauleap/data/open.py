@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
 from tauleap._files.printable import one_line, printable
-from tauleap._formats import FORMATS, READABLE, check_supported
+from tauleap._formats import FORMATS, READABLE, check_supported, registration
+from tauleap.data.columns import TableError
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
 
@@ -26,12 +27,22 @@ def open_data(
     ordinal: bool | None = None,
     size: int | None = None,
     states: int | None = None,
+    types: Mapping[str, str] | None = None,
+    bins: int | None = None,
+    header: bool | None = None,
+    missing: Sequence[str] | str | None = None,
+    model_missing: bool = False,
+    keep_rare: bool = False,
+    delimiter: str | None = None,
+    decimal: str | None = None,
+    encoding: str | None = None,
 ) -> LoadedData:
     """Return the rows of a file or folder, their format, and a report; the name decides the format.
 
     Args:
-        path: An array (.npy, .npz), a table (.csv, .tsv, .parquet), a text (.txt), a folder of MIDI files or
-            pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the binary archive of CIFAR-10.
+        path: An array (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without an ending), a text
+            (.txt), a folder of MIDI files or pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the
+            binary archive of CIFAR-10.
         length: The length of a row, for text (64 by default), music (256) and arrays with one axis (64).
         coding: The coding of text: characters, bytes, or the one that suits the file.
         drop: Columns of a table to leave out.
@@ -39,6 +50,19 @@ def open_data(
         ordinal: Whether the numbers of an array are quantities; by default those of rows with two or more axes are.
         size: Pixels on the longer side of a picture.
         states: How many states an array has, the values 0..states-1. Default: found in the array.
+        types: Types of a table's columns by name, instead of the detected ones: number, category, date, boolean,
+            constant, id, text, or ``date:FORMAT`` such as ``date:%d.%m.%Y``.
+        bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100.
+        header: Whether the first line of delimited text has the names of the columns. Default: detected.
+        missing: Texts of missing values beside the empty cell. Default: NA, NaN, null and the like in every column, and
+            "?", "-" or "unknown" in columns of numbers or dates.
+        model_missing: Learn where values of a table are missing, as a state of their own. Default: false, missing
+            values are excluded from the loss.
+        keep_rare: Store the rare categories of columns with more than 1,000, so that samples contain them. They may be
+            personal data. Default: false, samples have "(other)".
+        delimiter: A comma, tab, semicolon, bar or space. Default: detected.
+        decimal: The decimal separator, "." or ",". Default: detected.
+        encoding: UTF-8, UTF-16, Windows-1252 or Latin-1. Default: detected.
 
     An ``.npy`` of more than 64 MiB stays in its file, whatever its size: rows are read when they are needed.
 
@@ -53,9 +77,20 @@ def open_data(
         "ordinal": ordinal,
         "size": size,
         "states": states,
+        "types": types or None,
+        "bins": bins,
+        "header": header,
+        "missing": (missing,) if isinstance(missing, str) else missing,
+        "model_missing": model_missing or None,
+        "keep_rare": keep_rare or None,
+        "delimiter": delimiter,
+        "decimal": decimal,
+        "encoding": encoding,
     }
     try:
         return _open(Path(path), {name: value for name, value in options.items() if value is not None})
+    except TableError:
+        raise  # Each of its lines is one problem, and can be printed.
     except ValueError as error:
         # The message may quote names and bytes of a file that somebody sent.
         if printable(str(error)) == str(error):
@@ -75,7 +110,7 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
         return _open_folder(path, options)
     check_supported(path)
     # Files with other names, such as an archive, have been recognised above.
-    entry = next(entry for entry in FORMATS if path.suffix.lower() in entry.suffixes)
+    entry = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), registration("table"))
     return _open_with(format_class(entry), path, options)
 
 

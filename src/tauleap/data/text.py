@@ -124,7 +124,7 @@ class TextFormat(Format):
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
         return "FILE", "writes a text on"
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.txt"
         with _files.atomic_write(path) as file:
@@ -132,7 +132,7 @@ class TextFormat(Format):
                 file.write(f"=== {number}\n{text}\n".encode("utf-8", "surrogatepass"))
         return [path]
 
-    def preview(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         shown = (text if all(c.isprintable() or c == "\n" for c in text) else repr(text) for text in self.texts(x[:n]))
         return "\n---\n".join(shown)
 

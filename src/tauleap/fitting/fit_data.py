@@ -24,6 +24,7 @@ from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import Kind, as_dataset
+from tauleap.data.table.frame import is_frame, open_frame
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
 from tauleap.fitting.split import split_rows
@@ -60,6 +61,10 @@ def fit(
     masking: RandomMasks | None = _MASKING,
     num_states: int | None = None,
     ordinal: bool | None = None,
+    types: Mapping[str, str] | None = None,
+    bins: int | None = None,
+    model_missing: bool = False,
+    keep_rare: bool = False,
     out: str | os.PathLike[str] | None = None,
     batch_size: int | None = None,
     lr: float | None = None,
@@ -85,7 +90,7 @@ def fit(
 
     Args:
         data: rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences (texts too), a
-            pandas frame of categories, a :class:`tauleap.data.Dataset`, or what :func:`tauleap.data.open_data` gave.
+            pandas frame, a :class:`tauleap.data.Dataset`, or what :func:`tauleap.data.open_data` gave.
             NaN, None and masked cells are missing: nothing is learnt from them, and they are never taken as known.
         minutes: a budget for everything, 3 by default, or no limit where ``steps`` is given.
         steps: of training; as many as fit into the minutes if absent.
@@ -105,6 +110,12 @@ def fit(
             any; None trains the generative model alone.
         num_states: S, where it is larger than what an array shows.
         ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
+        types: types of a frame's columns by name, instead of the detected ones: number, category, date, boolean,
+            constant, id or text. For a file, :func:`tauleap.data.open_data` takes this and the next three arguments.
+        bins: quantile bins per column of numbers or dates. Default: 100.
+        model_missing: learn where values of a frame are missing, as a state of their own. Default: false.
+        keep_rare: store the rare categories of columns with more than 1,000, so that samples contain them; they may be
+            personal data. Default: false.
         out: a folder for checkpoints and logs, new or empty, in which the same call resumes; a temporary one if absent.
             Ctrl-C ends training, not the call: the model is measured and returned as it is. The model is that of the
             checkpoint which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder
@@ -161,6 +172,8 @@ def fit(
         "precision": precision,
     }
     given = {name: _shown(value) for name, value in own_choices.items() if value is not None}
+    table_options = {"types": types, "bins": bins, "model_missing": model_missing, "keep_rare": keep_rare}
+    data = _opened(data, {name: value for name, value in table_options.items() if value not in (None, False)})
     rows, form, kind = as_dataset(data, num_states=num_states)
     unused = network is None and rows.condition is not None
     rows = replace(rows, condition=None) if unused else rows
@@ -219,8 +232,21 @@ def fit(
     about = model.about
     hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
     after = f"after {about['step']} steps: {about['interpretation']}{hint}"
+    if (whole := about.get("bits_per_row")) is not None and whole["value"] is not None:
+        error = "" if whole["stderr"] is None else f" +- {whole['stderr']:.2f}"
+        after += f"; {whole['value']:.2f}{error} bits per row of original values"
     console.print(after, markup=False, highlight=False, soft_wrap=True)
     return model
+
+
+def _opened(data: Any, options: dict[str, Any]) -> Any:
+    """Return a frame as loaded data with a report of its columns; other data as it is."""
+    if is_frame(data):
+        return open_frame(data, **options)
+    if options:
+        name = next(iter(options))
+        raise ValueError(f"{name} is for a frame; for a file write open_data(path, {name}=...)")
+    return data
 
 
 @contextmanager

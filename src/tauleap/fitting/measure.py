@@ -18,6 +18,7 @@ from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.fitting.baseline import independent_rows, varying_sites
 from tauleap.model import Model
+from tauleap.row_bits import original_bits
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
@@ -56,6 +57,12 @@ def measured_model(
     best, model, bits = better_checkpoint(folder, result.checkpoint, load_model, held_out, seed, end)
     found = Comparison.of(bits, independent_rows(rows, held_out, len(bits)))
     varying = varying_sites(rows)
+    measured = held_out.select(torch.arange(len(bits)))
+    whole_rows = {}
+    if measured.source is not None:
+        whole_rows["bits_per_row"] = _as_numbers(
+            Estimate.of_mean(original_bits(model.form, measured, None, bits.cpu()))
+        )
     model.about = {
         "rows": len(rows),
         "missing": 0 if rows.missing is None else int(rows.missing.sum()),
@@ -69,7 +76,7 @@ def measured_model(
         "better_than_independent": found.verdict(varying_sites=varying),
         "interpretation": found.sentence(varying_sites=varying),
         "held_out_rows": len(held_out),
-    }
+    } | whole_rows
     return best, model
 
 

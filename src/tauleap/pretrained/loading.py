@@ -15,6 +15,7 @@ from tauleap._files import safe_read
 from tauleap._files.manifest import MANIFEST, Manifest
 from tauleap.data.format import format_from_config
 from tauleap.data.memory import Kind
+from tauleap.data.table.format import TableFormat
 from tauleap.denoise import Denoiser
 from tauleap.model import Model
 from tauleap.network.arguments import unwrapped
@@ -185,8 +186,10 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
         if config.get("form") is not None:
             out["form"] = format_from_config(config["form"])
         if config.get("kind") is not None:
-            kind = config["kind"]
-            out["kind"] = Kind(kind["name"], tuple(kind["types"]), tuple(kind.get("labels", ())))
+            out["kind"] = Kind(config["kind"]["name"])
+            types = tuple(config["kind"].get("types", ()))
+            if types and isinstance(out.get("form"), TableFormat):  # saved before columns had types of their own
+                out["form"] = out["form"].with_frame_types(types, tuple(config["kind"].get("labels", ())))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it does not say what the states mean: {error}") from error
     if config.get("about") is not None:

@@ -162,7 +162,7 @@ def test_a_file_that_can_be_trained_on_can_be_measured_and_completed(
     path, run = saved(tmp_path, values), tmp_path / "run"
     model = tl.fit(open_data(path), steps=2, out=run, progress=False)
     monkeypatch.setattr(limits, "FILE_BYTES", 100)
-    monkeypatch.setattr("tauleap.model._ROWS_OF_FILES", 20)
+    monkeypatch.setattr("tauleap.row_bits._ROWS_OF_FILES", 20)
     rows = torch.from_numpy(values - 3)
     for observed in (None, "0,1"):
         command = ["evaluate", str(run), str(path), "--samples", "64", "--json", "--device", "cpu"]

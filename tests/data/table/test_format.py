@@ -1,14 +1,16 @@
-"""Tables: categories and their names, cells nobody knows, and where what is wrong is found."""
+"""Tables: names, types and formats of their columns, missing cells, and where problems are reported."""
 
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
 
 from tauleap.data import format_from_config, limits, open_data
+from tauleap.data.columns import CategoryEncoder, Column, TableEncoder
 from tauleap.data.table.format import TableFormat
 
 TEXT = 'name,level,"a ""quoted"", one"\nb,10,é\na,9,"x\ny"\n,10,\na,NA,é\n'
@@ -20,12 +22,18 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "t.csv"
 
 
-def test_categories_are_sorted_and_keep_their_names(table: Path, tmp_path: Path) -> None:
-    opened = open_data(table)
+def opened_form(path: Path, **options: object) -> TableFormat:
+    form = open_data(path, **options).form  # pyright: ignore[reportArgumentType]
+    assert isinstance(form, TableFormat)
+    return form
+
+
+def test_columns_keep_their_names_and_values(table: Path, tmp_path: Path) -> None:
+    opened = open_data(table, header=True)
     form = opened.form
     assert isinstance(form, TableFormat)
-    assert form.columns == ("name", "level", 'a "quoted", one')
-    assert form.categories == (("a", "b"), ("9", "10"), ("x\ny", "é"))  # numbers as numbers
+    assert form.site_names == ("name", "level", 'a "quoted", one')
+    assert [column.encoder.type for column in form.encoder.columns] == ["category", "number", "category"]
     assert opened.dataset.x.tolist() == [[1, 1, 1], [0, 0, 0], [0, 1, 0], [0, 0, 1]]
     assert opened.dataset.missing is not None
     assert opened.dataset.missing.long().tolist() == [[0, 0, 0], [0, 0, 0], [1, 0, 1], [0, 1, 0]]
@@ -38,19 +46,44 @@ def test_categories_are_sorted_and_keep_their_names(table: Path, tmp_path: Path)
     assert form.preview(opened.dataset.x, 1) == 'name,level,"a ""quoted"", one"\nb,10,é'
 
 
+def test_the_report_has_types_reasons_and_the_override(table: Path) -> None:
+    report = open_data(table, header=True).report
+    assert report[0] == "t.csv: 4 rows; 3 of 3 columns are modelled"
+    assert report[1].split() == ["column", "type", "states", "reason"]
+    assert report[3].split(maxsplit=3) == ["level", "number", "2", "whole numbers, 2 distinct"]
+    assert report[5] == "change a type: --type name=category; in Python types={'name': 'category'}"
+    assert report[6] == "3 of 12 cells are missing"
+
+
+def test_a_very_wide_table_has_a_short_report(tmp_path: Path) -> None:
+    lines = [",".join(f"c{i}" for i in range(1000)), *(",".join(str((i * j) % 3) for i in range(1000)) for j in (1, 2))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    opened = open_data(tmp_path / "t.csv")
+    assert len(opened.report) < 110
+    assert any(line.startswith("and 900 more columns: ") for line in opened.report)
+
+
 def test_reading_back_by_name_in_any_order(table: Path, tmp_path: Path) -> None:
-    form = open_data(table).form
+    form = opened_form(table, header=True)
     (tmp_path / "u.csv").write_text('level;more;"a ""quoted"", one";name\n9;1;é;b\n10;2;;\n', encoding="utf-8")
     read = form.read(tmp_path / "u.csv")
     assert read.x.tolist() == [[1, 0, 1], [0, 1, 0]]
     assert read.missing is not None
     assert read.missing.long().tolist() == [[0, 0, 0], [1, 0, 1]]
-    (tmp_path / "v.csv").write_text('level,name,"a ""quoted"", one"\n10,b,\n10,bb,\n')
-    with pytest.raises(ValueError, match=r"v\.csv, line 3, column 'name': 'bb' is no category .* such as 'b'"):
-        form.read(tmp_path / "v.csv")
-    (tmp_path / "w.csv").write_text("level,name\n10,b\n")
-    with pytest.raises(ValueError, match="has no column 'a \"quoted\", one'"):
+    (tmp_path / "v.csv").write_text('level,name,"a ""quoted"", one"\n10,b,\nx,bb,\n')
+    read, problems = form.read_with_report(tmp_path / "v.csv")
+    # The file is used, and all of its problems are reported.
+    assert read.missing is not None
+    assert read.missing[1].tolist() == [True, True, True]
+    assert [problem.partition(" is ")[0] for problem in problems] == [
+        "line 3, column 'name': 'bb'",
+        "line 3, column 'level': 'x'",
+    ]
+    (tmp_path / "w.csv").write_text("more\n10\n")
+    with pytest.raises(ValueError, match="the column does not exist") as error:
         form.read(tmp_path / "w.csv")
+    assert str(error.value).count("the column does not exist") == 3
+    assert str(tmp_path / "w.csv") in str(error.value)
 
 
 def test_columns_of_different_sizes(tmp_path: Path) -> None:
@@ -61,70 +94,117 @@ def test_columns_of_different_sizes(tmp_path: Path) -> None:
     assert opened.form.num_states == 3
     assert opened.dataset.sizes is not None
     assert torch.equal(opened.dataset.sizes, opened.form.sizes)
+    (path,) = opened.form.write(opened.dataset.x, tmp_path / "out")
+    assert path.name == "samples.tsv"
+    assert path.read_bytes() == (tmp_path / "t.tsv").read_bytes()
 
 
 def test_quantities_only_where_all_columns_are(tmp_path: Path) -> None:
     rows = "".join(f"{i % 9},{i % 10 - 4},{'xyz'[i % 3]}\n" for i in range(40))
     (tmp_path / "t.csv").write_text("a,b,c\n" + rows)
     assert not open_data(tmp_path / "t.csv").form.ordinal
-    form = open_data(tmp_path / "t.csv", drop="c").form
+    form = opened_form(tmp_path / "t.csv", drop="c")
     assert form.ordinal
-    assert isinstance(form, TableFormat)
-    assert form.categories[1] == tuple(map(str, range(-4, 6)))
+    assert form.encoder.sizes == (9, 10)
 
 
-def test_parquet_is_the_same_table(table: Path, tmp_path: Path) -> None:
+def test_parquet_has_the_same_states_and_comes_back_as_parquet(table: Path, tmp_path: Path) -> None:
     named = {
         "name": pa.array(["b", "a", None, "a"]).dictionary_encode(),
-        "level": pa.array([10.0, 9.0, 10.0, None]),
+        "level": pa.array([10, 9, 10, None]),
         'a "quoted", one': ["é", "x\ny", None, "é"],
     }
     pq.write_table(pa.table(named), tmp_path / "t.parquet")
-    one, other = open_data(table), open_data(tmp_path / "t.parquet")
-    assert one.form == other.form
-    assert torch.equal(one.dataset.x, other.dataset.x)
+    one, other = open_data(table, header=True), open_data(tmp_path / "t.parquet")
     assert other.dataset.missing is not None
-    assert torch.equal(one.dataset.missing, other.dataset.missing)  # pyright: ignore[reportArgumentType]
+    assert torch.equal(one.dataset.known(), other.dataset.known())
+    # A model of the one reads the other; a categorical column keeps the order of its own categories.
     assert torch.equal(one.form.read(tmp_path / "t.parquet").x, one.dataset.x)
+    assert torch.equal(other.form.read(table).x, other.dataset.x)
+    (path,) = other.form.write(other.dataset.x[:2], tmp_path / "out")
+    assert path.name == "samples.parquet"
+    back = pandas.read_parquet(path)
+    assert back["level"].tolist() == [10, 9]
+    assert str(back["level"].dtype) == "Int64"
+    assert str(back["name"].dtype) == "category"
+
+
+@pytest.mark.parametrize(
+    ("text", "reported"),
+    [
+        # Once refused, now used: the line is left out or repaired, and reported.
+        ("a,b\n1,x\n2,y\n1\n", "line 4: there are 1 cells instead of 2; the line is left out"),
+        ('a,b\n1,x\n"1,y\n2,y\n', "line 3"),
+        ('a,b\n1,"2"3\n2,4\n', "line 2"),
+        ("a,a\n1,x\n2,y\n", "line 1: two columns are called 'a', the second is called a_2"),
+        ("a,\n1,x\n2,y\n", "line 1: column 2 has no name and is called column_2"),
+        ("a,b\n1,\n2,\n", "there is no value"),
+        ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(50)), "consecutive whole numbers from 0 to 49; excluded"),
+        ("a,b\n" + "".join(f"{i // 2},1\n" for i in range(2100)), "whole numbers, 1,050 distinct"),
+        ("a,b\n" + "".join(f"x{i // 2},1\n" for i in range(2100)), "the others are written as (other)"),
+        ("a,b\n1,2\n,\n2,3\n", "line 3: 1 rows have no value and are left out"),
+    ],
+)
+def test_a_usable_file_is_used_and_reported(text: str, reported: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    opened = open_data(tmp_path / "t.csv", header=True)
+    assert any(reported in line for line in opened.report), opened.report
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("a,b\n1,2\n1\n", "t.csv, line 3: 1 cells, but the first line names 2 columns"),
-        ('a,b\n1,2\n"1,2\n', "t.csv, line 3: unexpected end of data"),
-        ('a,b\n1,"2"3\n', "t.csv, line 2: ',' expected after '\"'"),
-        ("a,a\n1,2\n", "line 1: two columns are called 'a'"),
-        ("a,\n1,2\n", "line 1: column 2 has no name"),
-        ("a,b\n", "has a header and no rows"),
-        ("a,b\n,\nNA,nan\n", "has a header and no rows with values"),
-        ("\n\n", "holds no table"),
-        ("a,b\n1,\n2,\n", r"column 'b' has no values: leave it out (drop='b' in Python, --drop b on the command"),
-        ("a\n1\n1\n", "each column has one value only"),
-        ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(50)), "the 50 values of column 'a' are all different"),
-        ("a,b\n" + "".join(f"{i // 2},1\n" for i in range(2100)), "line 2002: column 'a' has more than 1000 different"),
-        ("a,b\n1," + 200_000 * "x" + "\n", "line 2: field larger than field limit"),
+        ("a,b\n", "there are no rows"),
+        ("a,b\n,\nNA,nan\n", "there are no rows"),
+        ("\n\n", "there are no rows"),
+        ("a\n1\n1\n", "no column has anything to learn"),
     ],
 )
-def test_what_is_wrong_and_where(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(ValueError) as error:  # noqa: PT011 (the message is looked at below)
-        open_data(tmp_path / "t.csv")
-    assert told in str(error.value)
+    with pytest.raises(ValueError, match=told) as error:
+        open_data(tmp_path / "t.csv", header=True)
+    assert str(tmp_path / "t.csv") in str(error.value)
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_bytes(b"a,b\n1,2\n1,\xff\n")
-    with pytest.raises(ValueError, match=r"t\.csv, line 3: byte 0xff is not UTF-8: save the table as UTF-8"):
-        open_data(tmp_path / "t.csv")
+def test_all_wrong_overrides_are_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n2,y\n")
+    types = {"q": "number", "a": "float", "b": "number"}
+    with pytest.raises(ValueError, match="cannot be used") as error:
+        open_data(tmp_path / "t.csv", types=types, drop="z")
+    lines = str(error.value).splitlines()
+    assert len(lines) == 5
+    for words in ("there is no column 'z'", "there is no column 'q'", "got 'float'", "column 'b' has no number in it"):
+        assert any(words in line for line in lines)
+
+
+def test_latin_1_is_read_and_written_again(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_bytes("a;b\n1,5;Köln\n2,5;Ulm\n".encode("latin-1"))
+    opened = open_data(tmp_path / "t.csv")
+    assert any("is not UTF-8, so the file was read as cp1252" in line for line in opened.report)
+    (path,) = opened.form.write(opened.dataset.x, tmp_path / "out")
+    assert path.read_bytes() == (tmp_path / "t.csv").read_bytes()
 
 
 def test_a_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(b"\xef\xbb\xbfa,b\r\n1,x\r\n2,y\r\n\r\n")
-    form = open_data(tmp_path / "t.csv").form
-    assert isinstance(form, TableFormat)
-    assert form.columns == ("a", "b")
-    assert form.categories == (("1", "2"), ("x", "y"))
+    opened = open_data(tmp_path / "t.csv")
+    assert opened.form.site_names == ("a", "b")
+    (path,) = opened.form.write(opened.dataset.x, tmp_path / "out")
+    assert path.read_bytes() == b"\xef\xbb\xbfa,b\r\n1,x\r\n2,y\r\n"
+    assert "\r" not in opened.form.preview(opened.dataset.x, 2)
+
+
+@pytest.mark.parametrize("name", ["iris.data", "iris", "iris.CSV"])
+def test_other_names_of_delimited_text(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("".join(f"{i % 7}.{i % 3};{'ab'[i % 2]}\n" for i in range(40)))
+    opened = open_data(tmp_path / name)
+    assert opened.form.site_names == ("column_1", "column_2")
+    assert len(opened.dataset) == 40
+    (path,) = opened.form.write(opened.dataset.x, tmp_path / "out")
+    assert path.name == ("samples.data" if name.endswith(".data") else "samples.csv")
+    assert path.read_bytes() == (tmp_path / name).read_bytes()
+    assert torch.equal(opened.form.read(path).x, opened.dataset.x)
 
 
 def test_damaged_parquet(tmp_path: Path) -> None:
@@ -132,8 +212,12 @@ def test_damaged_parquet(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"t\.parquet is damaged, or no parquet file"):
         open_data(tmp_path / "t.parquet")
     pq.write_table(pa.table({"a": [[1], [2]]}), tmp_path / "u.parquet")
-    with pytest.raises(ValueError, match="column 'a' has lists or records"):
+    with pytest.raises(ValueError, match=r"u\.parquet cannot be used: .* the cells have lists or other objects"):
         open_data(tmp_path / "u.parquet")
+    pq.write_table(pa.table({"a": [[1], [2]], "b": [b"x", b"y"]}), tmp_path / "v.parquet")
+    assert open_data(tmp_path / "v.parquet").form.site_names == ("b",)
+    with pytest.raises(ValueError, match=r"v\.parquet: header is for delimited text"):
+        open_data(tmp_path / "v.parquet", header=True)
 
 
 def test_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +240,44 @@ def test_any_table_comes_back(tmp_path: Path) -> None:
     names = ["", "a,b", "ü", '"', "\n", "\r", "0", "-1", " x", "x "]
     for case in range(50):
         held = [["v" + names[i] for i in draw.permutation(10)[: draw.integers(2, 10)]] for _ in range(3)]
-        form = TableFormat(("p", "q", "r"), tuple(tuple(sorted(v)) for v in held), False)
-        x = torch.stack([torch.from_numpy(draw.integers(0, len(v), 20)) for v in held], dim=1)
+        encoders = [CategoryEncoder(tuple(sorted(texts))) for texts in held]
+        columns = [Column(name, encoder) for name, encoder in zip("pqr", encoders, strict=True)]
+        form = TableFormat(TableEncoder(tuple(columns)))
+        x = torch.stack([torch.from_numpy(draw.integers(0, len(texts), 20)) for texts in held], dim=1)
         (path,) = form.write(x, tmp_path / str(case))
         assert torch.equal(form.read(path).x.long(), x)
+
+
+def test_values_inside_bins_follow_the_seed_and_the_preview_is_the_file(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    lines = [f"{value:.3f},{key}" for value, key in zip(draw.normal(size=3000), draw.choice(["u", "v"], 3000))]
+    (tmp_path / "t.csv").write_text("\n".join(["size,key", *lines]) + "\n")
+    opened = open_data(tmp_path / "t.csv", bins=10)
+    form, x = opened.form, opened.dataset.x
+    files = [form.write(x, tmp_path / str(i), seed=seed)[0].read_text() for i, seed in enumerate((1, 1, 2))]
+    assert files[0] == files[1] != files[2]
+    assert files[0].splitlines()[:4] == form.preview(x, 3, seed=1).splitlines()
+    assert torch.equal(form.read(tmp_path / "0" / "samples.csv").x, x)
+    density = form.log_density(opened.dataset)
+    assert density is not None
+    assert density.shape == x.shape
+    assert (density[:, 0] < 0).all()
+    assert (density[:, 1] == 0).all()
+
+
+def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
+    old = {"kind": "table", "columns": ["a", "b"], "categories": [["x"], ["2", "10"]], "ordered": False}
+    form = format_from_config(old)
+    assert isinstance(form, TableFormat)
+    assert form.shape == (2,)
+    assert form.encoder.sizes == (1, 2)  # a column of one category was a site
+    (path,) = form.write(torch.tensor([[0, 1], [0, 0]]), tmp_path)
+    assert path.read_text() == "a,b\nx,10\nx,2\n"
+    assert form.read(path).x.tolist() == [[0, 1], [0, 0]]
+    assert format_from_config(form.config()) == form
+    frame = form.with_frame_types(("text", "int"), ("text", "text")).frame(torch.tensor([[0, 1], [0, 0]]))
+    assert frame["b"].tolist() == [10, 2]
+    assert frame["b"].dtype == np.int64
+    for wrong in ({"columns": "ab"}, {"categories": [["x"]]}, {"ordered": 1}, {"categories": [["x", "x"], ["1", "2"]]}):
+        with pytest.raises(ValueError, match="."):
+            format_from_config(old | wrong)

@@ -18,7 +18,8 @@ RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar
 RECIPES_WITH_DATA = ("mnist", "cifar10")
 _RECIPE_OPTIONS = ("data", "download")
 FILE_OPTIONS = ("length", "coding", "drop", "array", "ordinal", "size", "states")
-DATA_OPTIONS = (*FILE_OPTIONS, "process", "network", "width", "depth", "objective")
+TABLE_OPTIONS = ("bins", "header", "missing", "model_missing", "keep_rare", "delimiter", "decimal", "encoding")
+DATA_OPTIONS = (*FILE_OPTIONS, *TABLE_OPTIONS, "type", "process", "network", "width", "depth", "objective")
 TRAINING_OPTIONS = (
     *("batch_size", "lr", "precision", "devices", "nodes", "strategy", "device", "accumulate", "compile"),
     *("checkpoint_every", "keep"),
@@ -30,9 +31,10 @@ TRAINING_OPTIONS = (
 class Train:
     """Train a model on your own data, or by a recipe; or go on with a run that was begun in the same folder.
 
-    Data is an array of whole numbers (.npy, .npz), a table of categories (.csv, .tsv, .parquet), a text (.txt), a
-    folder of MIDI files, a folder of pictures, an idx file (MNIST) or CIFAR-10's binary archive. What suits it is
-    chosen and printed with the reason; options override it. Unset options take the recipe's values for a recipe.
+    Data is an array of whole numbers (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without an
+    ending), a text (.txt), a folder of MIDI files, a folder of pictures, an idx file (MNIST) or CIFAR-10's binary
+    archive. Column types, noise and network are chosen and printed with the reason; options override them. Unset
+    options take the recipe's values for a recipe.
     """
 
     what: str
@@ -53,6 +55,25 @@ class Train:
     """Of text."""
     drop: tuple[str, ...] = ()
     """Columns of a table to leave out."""
+    type: tuple[str, ...] = ()
+    """Types of a table's columns, such as age=number zip=category day=date:%d.%m.%Y: number, category, date, boolean,
+    constant, id or text; the others are detected."""
+    bins: int | None = None
+    """Quantile bins per column of numbers or dates of a table, 100 by default."""
+    header: bool | None = None
+    """Whether the first line of a table has the names of its columns: --header or --no-header; detected by default."""
+    missing: tuple[str, ...] = ()
+    """Texts of missing values in a table, beside the empty cell; by default NA and the like, and "?" among numbers."""
+    model_missing: bool = False
+    """Learn where values of a table are missing, as a state of their own."""
+    keep_rare: bool = False
+    """Store rare categories of columns with more than 1,000, so that samples contain them: they may be personal."""
+    delimiter: str | None = None
+    """Of a table: a comma, tab, semicolon, bar or space; detected by default."""
+    decimal: str | None = None
+    """Decimal separator of a table, . or ,; detected by default."""
+    encoding: str | None = None
+    """Encoding of a table: utf-8, utf-16, cp1252 or latin-1; detected by default."""
     array: str | None = None
     """Which array of an .npz."""
     ordinal: bool | None = None
@@ -125,6 +146,26 @@ class Train:
 
             run_data(self, path, out, began)
 
+    def column_types(self) -> dict[str, str]:
+        """Return the types of ``--type`` by column name.
+
+        Raises:
+            ValueError: A word is not NAME=TYPE, or a column is named twice.
+        """
+        types: dict[str, str] = {}
+        wrong: list[str] = []
+        for word in self.type:
+            # A format of dates may have an equals sign of its own, as may a name: a type begins after the last one.
+            name, equals, kind = word.partition("=") if "=date:" in word else word.rpartition("=")
+            if not equals or not name or not kind or name in types:
+                wrong.append(word)
+            types[name] = kind
+        if wrong:
+            raise ValueError(
+                f"--type must be NAME=TYPE for each column once, such as age=number, got {' '.join(wrong)}"
+            )
+        return types
+
     def _reject(self, names: tuple[str, ...], why: str) -> None:
         for field in dataclasses.fields(self):
             if field.name in names and getattr(self, field.name) != field.default:
@@ -135,6 +176,7 @@ class Train:
         check_seed(0 if self.seed is None else self.seed, name="--seed")
         if self.steps is not None:
             at_least("--steps", self.steps, 1)
+        self.column_types()
         check_supported(path)
         out = self.out or Path("runs") / path.resolve().stem
         if path.resolve().is_relative_to(out.resolve()):

@@ -6,6 +6,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -20,6 +21,7 @@ from tauleap.cli.output import files_line, print_result
 from tauleap.cli.samplers import make_sampler
 from tauleap.data import Dataset, Format
 from tauleap.data.music.format import MusicFormat
+from tauleap.data.table.format import TableFormat
 from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.model import Model
@@ -30,10 +32,13 @@ _MAX_ROLLS = 12
 
 @dataclass(frozen=True)
 class Completions:
-    """States x (variants, rows, *shape), which of them are known (rows, *shape), and how the others were sampled."""
+    """States x (variants, rows, *shape), which of them are known, which are observed if they are not missing (rows,
+    *shape), and how the others were sampled.
+    """
 
     x: Tensor
     known: Tensor
+    observed: Tensor
     plan: SamplingPlan
 
 
@@ -49,7 +54,7 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
     data, report = (form.completion_start(), []) if file is None else form.read_with_report(file)
     with explaining_full_disk(out):
         done = complete(options, model, form, data, file)
-        files = _write(done, form, out)
+        files = _write(done, form, data, out, options.seed)
     filled = int((~done.known).sum())
     line = f"{filled} values of {len(data)} rows filled in"
     line += f", {options.variants} times" if options.variants > 1 else ""
@@ -62,7 +67,7 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
         "read": report,
         "sampling": done.plan.as_json(),
     }
-    shown = form.preview(done.x[0, :3], min(3, form.preview_rows))
+    shown = _shown(form, done, files[0])
     lines = [*report, shown, f"sampled by {done.plan}", f"{line}: {files_line(files, out)}"]
     print_result(options.json, facts, lines)
 
@@ -82,7 +87,8 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     """
     mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
     known = data.known()
-    known = known if mask is None else known & mask
+    observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
+    known = known & observed
     if bool(known.all()):
         raise ValueError(f"{file} has nothing to fill in: {form.completion_remedy}")
     x = data.in_memory().long().expand(options.variants, *data.x.shape).clone()
@@ -106,20 +112,29 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
             batch_size=len(rows),
             states=True,
         )
-    return Completions(x, known, plan)
+    return Completions(x, known, observed, plan)
 
 
-def _write(done: Completions, form: Format, out: Path) -> list[Path]:
+def _write(done: Completions, form: Format, data: Dataset, out: Path, seed: int) -> list[Path]:
     """Write the files of all variants, and piano rolls of music, and return them."""
     with _files.staged_dir(out) as unfinished:
         files = []
         for variant, rows in enumerate(done.x):
             stem = "completed" if len(done.x) == 1 else f"completed-{variant + 1}"
-            files += form.write(rows, unfinished, stem=stem)
+            own = derive_seed(seed, "values", variant)
+            files += form.write_completed(rows, done.observed, data, unfinished, stem=stem, seed=own)
         # Not a method of the format: data does not import evaluate, which draws.
         if isinstance(form, MusicFormat):
             files.append(_draw_completions(form, done.x, done.known, unfinished / "rolls.png"))
     return [out / path.name for path in files]
+
+
+def _shown(form: Format, done: Completions, file: Path) -> str:
+    """Return the first rows for a terminal: of a table those of its file, in which given cells are as they were."""
+    rows = min(3, form.preview_rows)
+    if not isinstance(form, TableFormat):
+        return form.preview(done.x[0, :3], rows)
+    return form.preview_file(file, rows)
 
 
 def _draw_completions(form: MusicFormat, x: Tensor, known: Tensor, path: Path) -> Path:

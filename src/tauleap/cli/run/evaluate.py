@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import torch
 
@@ -12,6 +13,7 @@ from tauleap.cli.observed import observed_mask
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
 from tauleap.data.array.memory_map import MappedRows
+from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 
 
 def run(options: Evaluate) -> None:
@@ -34,7 +36,19 @@ def run(options: Evaluate) -> None:
         raise ValueError(f"{path} has no values to measure: all are missing or observed")
     if not bool(has_values.all()):
         data = data.select(has_values.nonzero().flatten())
-    bits = model.bits_per_dim(data, mask, samples=options.samples, seed=options.seed, progress=not options.json)
+    each = row_bits(
+        model.reverse,
+        form,
+        data,
+        mask,
+        samples=options.samples,
+        batch_size=model.default_batch_size(),
+        generator=torch.Generator().manual_seed(options.seed),
+        progress=not options.json,
+    )
+    bits, whole = mean_of_rows(each), None
+    if data.source is not None:
+        whole = mean_of_rows(replace(each, value=original_bits(form, data, mask, each.value)))
     independent = _entropy(data) if mask is None and not mapped else None
     facts = {
         "run": str(options.run_folder),
@@ -42,10 +56,15 @@ def run(options: Evaluate) -> None:
         "bits_per_dim": bits.value,
         "stderr": bits.stderr if math.isfinite(bits.stderr) else None,
         "rows": len(data),
+        "bits_per_row": None if whole is None else whole.value,
+        "bits_per_row_stderr": None if whole is None or not math.isfinite(whole.stderr) else whole.stderr,
         "independent_bits_per_dim": independent,
         "read": report,
     }
     lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
+    if whole is not None:
+        lines[-1] = f"{bits} bits per encoded cell (bits/dim) of {len(data)} rows"
+        lines.append(f"{whole} bits per row of original values, including their place inside bins")
     if independent is not None:
         lines.append(f"{independent:.4f} bits/dim where every site is by itself, as often as in these rows")
     print_result(options.json, facts, lines)

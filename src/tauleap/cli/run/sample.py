@@ -110,7 +110,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
         return print_result(options.json, facts, lines)
     shown = ["there already:"]
     if done.first is not None:
-        shown = [form.preview(done.first, min(3, form.preview_rows)), f"sampled by {plan}"]
+        shown = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
     return print_result(options.json, facts, [*shown, f"{options.n} samples: {files_line(done.files, out)}"])
 
 
@@ -175,7 +175,7 @@ def draw_to(
         return x
 
     def write_files() -> list[Path]:
-        return _write_files(blocks, form, request.format)
+        return _write_files(blocks, form, request.format, request.seed)
 
     return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
 
@@ -200,7 +200,7 @@ def _make(blocks: Blocks, first: int, rows: int, model: Model, sampler: Sampler,
     return x
 
 
-def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | None) -> list[Path]:
+def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | None, seed: int) -> list[Path]:
     """Write the files of all blocks, in the data's own format or as one array, and return them."""
     if file_format == "npy":
         return [_write_array(blocks.folder / "samples.npy", blocks)]
@@ -216,7 +216,7 @@ def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | Non
     for first, x in _in_files(blocks):
         whole = first == 0 and len(x) == blocks.n
         stem = "samples" if whole else f"samples-from-{first:08d}"
-        files += form.write(x, blocks.folder, stem=stem, first=first)
+        files += form.write(x, blocks.folder, stem=stem, first=first, seed=seed)
     return files
 
 

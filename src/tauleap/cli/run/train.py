@@ -22,7 +22,14 @@ from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned, safe_read
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._seeds import derive_seed
-from tauleap.cli.commands.train import DATA_OPTIONS, FILE_OPTIONS, RECIPES_WITH_DATA, TRAINING_OPTIONS, Train
+from tauleap.cli.commands.train import (
+    DATA_OPTIONS,
+    FILE_OPTIONS,
+    RECIPES_WITH_DATA,
+    TABLE_OPTIONS,
+    TRAINING_OPTIONS,
+    Train,
+)
 from tauleap.cli.output import files_line, print_result
 from tauleap.cli.resume_command import resume_command
 from tauleap.data import Format, LoadedData, open_data
@@ -61,7 +68,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
     """
     check_run_folder(out)  # before the data is read, which may take minutes
     _checked_run(options, out)
-    loaded = open_data(path, **{name: getattr(options, name) for name in FILE_OPTIONS})
+    loaded = open_data(path, **_open_options(options))
     try:
         with explaining_full_disk(out):
             done = train_on(
@@ -75,7 +82,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
                 options={
                     name: getattr(options, name)
                     for name in (*DATA_OPTIONS, *TRAINING_OPTIONS)
-                    if name not in FILE_OPTIONS
+                    if name not in (*FILE_OPTIONS, *TABLE_OPTIONS, "type")
                 },
             )
     except NonFiniteError as error:
@@ -93,6 +100,15 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
         lines.append(f"next: {facts['train_longer']}  # trains longer")
     lines += [f"next: {line}" for line in next_commands(out, loaded, path)]
     print_result(options.json, facts, lines)
+
+
+def _open_options(options: Train) -> dict[str, Any]:
+    """Return the arguments of :func:`tauleap.data.open_data`."""
+    found = {name: getattr(options, name) for name in (*FILE_OPTIONS, *TABLE_OPTIONS)}
+    names = {"tab": "\t", "\\t": "\t", "space": " "}
+    delimiter = None if options.delimiter is None else names.get(options.delimiter, options.delimiter)
+    changed = {"types": options.column_types(), "missing": options.missing or None, "delimiter": delimiter}
+    return found | changed
 
 
 def run_recipe(options: Train) -> None:
@@ -173,8 +189,8 @@ def train_on(
     x, steps_drawn = _samples(model, seed, None if minutes is None else began + 60 * minutes)
     return Trained(
         model,
-        write_samples(out, loaded.form, x),
-        loaded.form.preview(x, loaded.form.preview_rows),
+        write_samples(out, loaded.form, x, seed),
+        loaded.form.preview(x, loaded.form.preview_rows, seed=seed),
         stopped,
         model.sampling_plan(steps=steps_drawn),
     )
@@ -223,7 +239,7 @@ def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, i
     return draw(rows, steps, 0)[0], steps
 
 
-def write_samples(run: Path, form: Format, x: Tensor) -> list[Path]:
+def write_samples(run: Path, form: Format, x: Tensor, seed: int = 0) -> list[Path]:
     """Write samples in the data's own form into ``samples`` in the folder of a run.
 
     Samples that an earlier command of the run wrote there are replaced. If the folder holds anything else, it stays as
@@ -233,13 +249,14 @@ def write_samples(run: Path, form: Format, x: Tensor) -> list[Path]:
         run: the folder of the run.
         form: how samples are written.
         x: states, (n, *shape).
+        seed: of values that are drawn, where a state stands for many values. Default: 0.
 
     Returns:
         The files.
     """
     folder = next(path for path in _candidates(run) if _removed(path))
     with _files.atomic_dir(folder) as unfinished:
-        written = [path.name for path in form.write(x, unfinished)]
+        written = [path.name for path in form.write(x, unfinished, seed=seed)]
         (unfinished / _LIST).write_text(json.dumps({"files": written}) + "\n", encoding="utf-8")
     return [folder / name for name in written]
 

@@ -159,14 +159,14 @@ class ArrayFormat(Format):
         x = smallest(torch.from_numpy(self._coded(array, path)))
         return Dataset(x, self.states, missing=None if missing is None else torch.from_numpy(missing))
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{stem}.npy"
         with _files.atomic_write(path) as file:
             save_array(file, self._decoded(x))
         return [path]
 
-    def preview(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         return "\n".join(np.array2string(row, threshold=100, max_line_width=110) for row in self._decoded(x[:n]))
 
     def _coded(self, array: np.ndarray, path: Path) -> np.ndarray:

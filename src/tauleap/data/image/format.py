@@ -198,7 +198,7 @@ class ImageFormat(RowFiles):
         pixels = self.check(x[:_GRID]).to(torch.uint8)
         return [_save(_grid(pixels), folder / f"{stem}.png")] if len(pixels) else []
 
-    def preview(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         """Return pictures as characters, dark for dark, two characters per pixel."""
         shades = " .:-=+*#%@"[::-1]
         grey = self.check(x[:n]).double().mean(1)

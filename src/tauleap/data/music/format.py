@@ -186,7 +186,7 @@ class MusicFormat(RowFiles):
                         file.write(_midi(row) if suffix == ".mid" else _sound(row))
         return files
 
-    def preview(self, x: Tensor, n: int) -> str:
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         return "\n".join(spell(row) for row in self.pitches(self.check(x[:n])).tolist())
 
 

@@ -1,1 +1,1 @@
-"""Tables of categories: .csv, .tsv, .parquet and pandas frames."""
+"""Tables: delimited text (.csv, .tsv, .data), .parquet and pandas frames."""

@@ -1,14 +1,12 @@
-"""The format of tables of categories: a row is one datum, each column a site with its own number of states."""
+"""The format of tables: a row is one datum, and each column with something to learn is a site."""
 
 from __future__ import annotations
 
-import difflib
 import io
-import math
 import shlex
-from array import array
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,139 +15,119 @@ import torch
 from torch import Tensor
 
 from tauleap import _files
-from tauleap.data import limits
+from tauleap._seeds import derive_seed
+from tauleap.data.columns import DecodedTable, Dialect, Problem, RawTable, TableEncoder, TableError, to_frame
+from tauleap.data.columns.cells import objects
+from tauleap.data.columns.fields import Fields
+from tauleap.data.columns.number import BINS
 from tauleap.data.dataset import Dataset
+from tauleap.data.delimited import write_delimited, write_texts
 from tauleap.data.format import Format, LoadedData
-from tauleap.data.table.reader import read_lines
+from tauleap.data.table.completed import completed_frame, completed_texts, drawn_cells
+from tauleap.data.table.legacy import encoder_of_categories, with_frame_types
+from tauleap.data.table.reader import read_table
 
+SUFFIXES = (".csv", ".tsv", ".data", ".parquet")
 _ORDERED_LEVELS = 8
-_ALL_DIFFERENT = 20
-_ABSENT = -1
+"""States of a column of numbers from which they are taken as ordered quantities."""
+_MOST_PROBLEMS = 20
+"""Problems in one report; the others are counted."""
+_MOST_COLUMNS = 100
+"""Columns in the table of types of a report; the others are counted by type."""
 
 
 @dataclass(frozen=True)
 class TableFormat(Format):
-    """Columns by name, each with its categories.
+    """Columns by name, each with its encoder.
 
     Args:
-        columns: The names.
-        categories: The categories of each column: state ``i`` of column ``c`` is ``categories[c][i]``.
-        ordered: Whether the categories of all columns are quantities.
+        encoder: The encoder of all columns.
+        suffix: The ending of the files that are written. Default: ``.csv``.
+        missing: The texts of missing values that the user gave. Default: None, they are detected.
     """
 
     kind: ClassVar[str] = "table"
-    columns: tuple[str, ...]
-    categories: tuple[tuple[str, ...], ...]
-    ordered: bool
+    encoder: TableEncoder
+    suffix: str = ".csv"
+    missing: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        names = self.columns
-        if not isinstance(names, tuple) or not names or any(not isinstance(name, str) for name in names):
-            raise ValueError("a table must have one or more columns with names")
-        if len(set(names)) != len(names):
-            raise ValueError("the names of a table's columns must differ")
-        if not isinstance(self.categories, tuple) or len(self.categories) != len(names):
-            raise ValueError(f"a table of {len(names)} columns must have as many lists of categories")
-        for name, held in zip(names, self.categories, strict=True):
-            if not isinstance(held, tuple) or not held or any(not isinstance(value, str) for value in held):
-                raise ValueError(f"column {name!r} must have one or more categories, each a text")
-            if len(set(held)) != len(held) or len(held) > limits.CATEGORIES:
-                raise ValueError(f"column {name!r} must have at most {limits.CATEGORIES} categories that differ")
-        if self.num_states < 2:
-            raise ValueError("at least one column must have two categories: there is nothing to learn otherwise")
-        if not isinstance(self.ordered, bool):
-            raise ValueError(f"ordered must be true or false, got {self.ordered!r}")
+        if self.suffix not in SUFFIXES:
+            raise ValueError(f"suffix of a table must be one of {', '.join(SUFFIXES)}, got {self.suffix!r}")
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self.columns),)
+        return (len(self.encoder.sizes),)
 
     @property
     def num_states(self) -> int:
-        return max(len(held) for held in self.categories)
+        return max(self.encoder.sizes)
 
     @property
     def sizes(self) -> Tensor | None:
-        sizes = torch.tensor([len(held) for held in self.categories])
+        sizes = torch.tensor(self.encoder.sizes)
         return None if bool((sizes == sizes[0]).all()) else sizes
 
     @property
     def ordinal(self) -> bool:
-        return self.ordered
-
-    @staticmethod
-    def open(path: Path, *, drop: Sequence[str] = ()) -> LoadedData:
-        """Return all columns but those that are dropped; rows without any value are left out.
-
-        Args:
-            path: A ``.csv``, ``.tsv`` or ``.parquet`` file.
-            drop: Names of columns to leave out.
-        """
-        header, lines = read_lines(path)
-        unknown = [name for name in drop if name not in header]
-        if unknown:
-            raise ValueError(f"{path} has no column {unknown[0]!r} to leave out: it has {', '.join(header)}")
-        places = [place for place, name in enumerate(header) if name not in drop]
-        if not places:
-            raise ValueError(f"{path}: no column is left")
-        names = tuple(header[place] for place in places)
-        codes: list[dict[str, int]] = [{} for _ in places]
-        cells, skipped = array("i"), 0
-        for where, row in lines:
-            if all(row[place] is None for place in places):
-                skipped += 1
-                continue
-            for place, name, known in zip(places, names, codes, strict=True):
-                value = row[place]
-                code = _ABSENT if value is None else known.setdefault(value, len(known))
-                if len(known) > limits.CATEGORIES:
-                    raise ValueError(
-                        f"{path}, {where}: column {name!r} has more than {limits.CATEGORIES} different values, so it "
-                        f"is no category: leave it out ({_remedy(name)}), or put its values into fewer groups"
-                    )
-                cells.append(code)
-        seen = np.frombuffer(cells, dtype=np.intc).reshape(-1, len(places))
-        if len(seen) == 0:
-            raise ValueError(f"{path} has a header and no rows with values")
-        known_cells = (seen != _ABSENT).sum(0).tolist()
-        for name, known, count in zip(names, codes, known_cells, strict=True):
-            if count == 0:
-                raise ValueError(f"{path}: column {name!r} has no values: leave it out ({_remedy(name)})")
-            if len(known) == count >= _ALL_DIFFERENT:
-                raise ValueError(
-                    f"{path}: the {count} values of column {name!r} are all different, as of a number of a row, so "
-                    f"there is nothing to learn from it: leave it out ({_remedy(name)})"
-                )
-        if max(map(len, codes)) < 2:
-            raise ValueError(f"{path}: each column has one value only, so there is nothing to learn")
-        ordered = all(len(known) >= _ORDERED_LEVELS and all(map(_is_whole, known)) for known in codes)
-        sorted_values = [_sorted(known) for known in codes]
-        form = TableFormat(names, tuple(tuple(held) for held in sorted_values), ordered)
-        recoded = seen.copy()
-        for place, (known, held) in enumerate(zip(codes, sorted_values, strict=True)):
-            rank = {value: code for code, value in enumerate(held)}
-            # The last entry is where the index -1 of a missing cell leads.
-            table = np.array([*(rank[value] for value in known), _ABSENT], dtype=np.intc)
-            recoded[:, place] = table[seen[:, place]]
-        sizes = ", ".join(f"{name} ({len(held)})" for name, held in zip(names, form.categories, strict=True))
-        report = [f"{path.name}: {len(seen)} rows; columns with their number of categories: {sizes}"]
-        empty = int((seen == _ABSENT).sum())
-        if empty:
-            report.append(f"{empty} of {seen.size} cells are missing")
-        if skipped:
-            report.append(f"{skipped} rows without any value are left out")
-        if drop:
-            report.append(f"left out: {', '.join(drop)}")
-        return LoadedData(form._dataset(recoded, path), form, report)
+        columns = [self.encoder.columns[place] for place in self.encoder.sites]
+        return all(
+            column.encoder.type in ("number", "date")
+            and not column.missing_state
+            and column.num_states >= _ORDERED_LEVELS
+            for column in columns
+        )
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        return self.columns
+        return tuple(self.encoder.columns[place].name for place in self.encoder.sites)
+
+    @staticmethod
+    def open(
+        path: Path,
+        *,
+        drop: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        bins: int | None = None,
+        header: bool | None = None,
+        missing: Collection[str] | None = None,
+        model_missing: bool = False,
+        keep_rare: bool = False,
+        delimiter: str | None = None,
+        decimal: str | None = None,
+        encoding: str | None = None,
+    ) -> LoadedData:
+        """Return the rows of a table; rows without any value are left out.
+
+        Args:
+            path: A ``.csv``, ``.tsv``, ``.data`` or ``.parquet`` file, or delimited text without an ending.
+            drop: Names of columns to leave out.
+            types: Types by column name instead of the detected ones.
+            bins: Quantile bins per column of numbers or dates. Default: 100.
+            header: Whether the first line has the names of the columns. Default: detected.
+            missing: Texts of missing values beside the empty cell. Default: detected.
+            model_missing: Learn where values are missing, as a state of their own. Default: false.
+            keep_rare: Store rare categories, so that samples contain them. Default: false.
+            delimiter: The delimiter. Default: detected.
+            decimal: The decimal separator. Default: detected.
+            encoding: The encoding. Default: detected.
+
+        Raises:
+            ValueError: The file cannot be used; all problems are listed.
+        """
+        raw = read_table(path, header=header, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding)
+        loaded = load_table(
+            raw, drop=drop, types=types, bins=bins, model_missing=model_missing, keep_rare=keep_rare, name=path.name
+        )
+        suffix = path.suffix.lower() if path.suffix.lower() in SUFFIXES else ".csv"
+        marks = None if missing is None else tuple(missing)
+        form = TableFormat(loaded.form.encoder, suffix, marks)  # pyright: ignore[reportAttributeAccessIssue]
+        return replace(loaded, form=form)
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
         if data.missing is not None:
             return path, "fills in its empty cells"
-        return f"{path} --observed {shlex.quote(self.columns[0])}", "draws the other columns, given this one"
+        return f"{path} --observed {shlex.quote(self.site_names[0])}", "draws the other columns, given this one"
 
     def read(self, path: Path) -> Dataset:
         """Return the columns that the model knows, found by name; others are ignored.
@@ -157,80 +135,235 @@ class TableFormat(Format):
         Args:
             path: The file.
         """
-        header, lines = read_lines(path)
-        absent = [name for name in self.columns if name not in header]
-        if absent:
-            raise ValueError(
-                f"{path} has no column {absent[0]!r}: it must have {', '.join(self.columns)}; "
-                "what is to be filled in is a column of empty cells"
-            )
-        places = [header.index(name) for name in self.columns]
-        codes = [{value: code for code, value in enumerate(held)} for held in self.categories]
-        cells = array("i")
-        for where, row in lines:
-            for place, name, known in zip(places, self.columns, codes, strict=True):
-                value = row[place]
-                if value is not None and value not in known:
-                    near = difflib.get_close_matches(value, known, n=3) or list(known)[:5]
-                    raise ValueError(
-                        f"{path}, {where}, column {name!r}: {_short(value)} is no category that the model knows, such "
-                        f"as {', '.join(map(_short, near))}; leave the cell empty if the value is not known"
-                    )
-                cells.append(_ABSENT if value is None else known[value])
-        return self._dataset(np.frombuffer(cells, dtype=np.intc).reshape(-1, len(places)), path)
+        return self.read_with_report(path)[0]
 
-    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0) -> list[Path]:
-        folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{stem}.csv"
-        with _files.atomic_write(path) as file:
-            text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-            self._print(x, text)
-            text.flush()
-            text.detach()
-        return [path]
+    def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
+        raw = self._read(path)
+        return self.encode(raw)
 
-    def preview(self, x: Tensor, n: int) -> str:
-        text = io.StringIO()
-        self._print(x[:n], text)
+    def encode(self, raw: RawTable) -> tuple[Dataset, list[str]]:
+        """Return the states of a table, and lines about the cells that could not be read.
+
+        Args:
+            raw: The table; its columns are found by name.
+
+        Raises:
+            ValueError: A column is absent, or there are no rows.
+        """
+        encoded = self.encoder.encode(raw)
+        if raw.num_rows == 0:
+            raise ValueError(f"{raw.name} has no rows")
+        missing = torch.from_numpy(encoded.missing)
+        dtype = np.int16 if self.num_states < 2**15 else np.int32
+        data = Dataset(
+            torch.from_numpy(encoded.states.astype(dtype)),
+            self.num_states,
+            missing=missing if bool(missing.any()) else None,
+            sizes=self.sizes,
+            source=raw,
+        )
+        return data, _problem_lines([*raw.problems, *encoded.problems])
+
+    def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
+        path = folder / f"{stem}{self.suffix}"
+        decoded = self.decode(x, first=first, seed=seed)
+        if self.suffix == ".parquet":
+            return [_write_frame(to_frame(decoded), path)]
+        text = io.StringIO(newline="")
+        write_delimited(decoded, text)
+        return [_write_text(text, decoded.dialect, path)]
+
+    def write_completed(
+        self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
+    ) -> list[Path]:
+        source = data.source
+        if source is None:
+            return self.write(x, folder, stem=stem, seed=seed)
+        decoded = self.decode(x, seed=seed)
+        drawn = drawn_cells(self.encoder, source, observed.numpy())
+        if source.frame is not None:
+            frame = completed_frame(self.encoder, source, decoded, drawn)
+            return [_write_frame(frame, folder / f"{stem}.parquet")]
+        suffix = Path(source.name).suffix.lower()
+        path = folder / f"{stem}{suffix if suffix in SUFFIXES else '.csv'}"
+        dialect, text = source.dialect or self.encoder.dialect, io.StringIO(newline="")
+        write_texts(completed_texts(self.encoder, source, decoded, drawn), dialect, text)
+        return [_write_text(text, dialect, path)]
+
+    def frame(self, x: Tensor, *, seed: int = 0) -> Any:
+        """Return states as a pandas frame with the names and types of the table.
+
+        Args:
+            x: States, (n, sites).
+            seed: The seed of values inside bins. Default: 0.
+        """
+        return to_frame(self.decode(x, seed=seed))
+
+    def completed(self, x: Tensor, observed: Tensor, source: RawTable, *, seed: int = 0) -> Any:
+        """Return completed rows as a frame, in which given cells are as they were.
+
+        Args:
+            x: States, (n, sites).
+            observed: Which cells the user did not ask to draw, bool (n, sites).
+            source: The rows as they were given.
+            seed: The seed of values inside bins. Default: 0.
+        """
+        drawn = drawn_cells(self.encoder, source, observed.cpu().numpy())
+        return completed_frame(self.encoder, source, self.decode(x, seed=seed), drawn)
+
+    def decode(self, x: Tensor, *, first: int = 0, seed: int = 0) -> DecodedTable:
+        """Return the values of states.
+
+        Args:
+            x: States, (n, sites).
+            first: The number of the first row, for running numbers. Default: 0.
+            seed: The seed of values inside bins. Default: 0.
+        """
+        generator = np.random.default_rng(derive_seed(seed, "cells", first))
+        return self.encoder.decode(self.check(x).numpy(), generator, first=first)
+
+    def log_density(self, data: Dataset) -> Tensor | None:
+        if data.source is None:
+            return None
+        return torch.from_numpy(self.encoder.log_density(data.source))
+
+    def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
+        decoded, text = self.decode(x[:n], seed=seed), io.StringIO(newline="")
+        write_delimited(replace(decoded, dialect=replace(decoded.dialect, line_end="\n")), text, header=True)
         return text.getvalue().rstrip("\n")
 
-    def _print(self, x: Tensor, file: Any) -> None:
-        quoted = [[_quoted(value) for value in held] for held in self.categories]
-        file.write(",".join(map(_quoted, self.columns)) + "\n")
-        for row in self.check(x).tolist():
-            file.write(",".join(held[state] for held, state in zip(quoted, row, strict=True)) + "\n")
+    def preview_file(self, path: Path, n: int) -> str:
+        """Return the first rows of a file as text for a terminal.
 
-    def _dataset(self, cells: np.ndarray, path: Path) -> Dataset:
-        if len(cells) == 0:
-            raise ValueError(f"{path} has a header and no rows")
-        missing = torch.from_numpy(cells == _ABSENT)
-        x = torch.from_numpy(np.where(cells == _ABSENT, 0, cells).astype(np.int16))
-        return Dataset(x, self.num_states, missing=missing if bool(missing.any()) else None, sizes=self.sizes)
+        Args:
+            path: A file that this format has written.
+            n: How many rows, at most.
+        """
+        raw = self._read(path)
+        rows = raw.select(np.arange(min(n, raw.num_rows)))
+        texts = {
+            name: objects([*map(str, cells.values.tolist()), cells.marker])[cells.codes].tolist()
+            for name, cells in rows.columns.items()
+        }
+        text = io.StringIO(newline="")
+        write_texts(texts, Dialect(self.encoder.dialect.delimiter), text)
+        return text.getvalue().rstrip("\n")
+
+    def config(self) -> dict[str, Any]:
+        missing = None if self.missing is None else list(self.missing)
+        return {"kind": self.kind, **self.encoder.config(), "suffix": self.suffix, "missing": missing}
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> TableFormat:
+        if "categories" in config:
+            return cls(encoder_of_categories(config))
+        given = {name: value for name, value in config.items() if name != "kind"}
+        fields = Fields(given, ("columns", "dialect", "suffix", "missing"), "a form of kind 'table'")
+        marks = None
+        if given["missing"] is not None:
+            marks = fields.items("missing", lambda v: v if isinstance(v, str) else None, 1000, "a text")
+        encoder = TableEncoder.from_config({name: given[name] for name in ("columns", "dialect")})
+        return cls(encoder, fields.text("suffix", 10), marks)
+
+    def with_frame_types(self, types: Sequence[str], labels: Sequence[str]) -> TableFormat:
+        """Return the format of a model of an earlier version, which was fitted on a frame.
+
+        Args:
+            types: The types of the columns: int, float, bool or text.
+            labels: The types of their names, int or text; may be empty.
+        """
+        return replace(self, encoder=with_frame_types(self.encoder, types, labels))
+
+    def _read(self, path: Path) -> RawTable:
+        if path.suffix.lower() == ".parquet":
+            return read_table(path)
+        dialect, names = self.encoder.dialect, set(self.site_names)
+        # The delimiter of training first: it may be one that the user gave, because it cannot be detected.
+        try:
+            raw = read_table(path, header=dialect.header, missing=self.missing, delimiter=dialect.delimiter)
+        except TableError:
+            raw = None
+        if raw is not None and names <= set(raw.columns):
+            return raw
+        return read_table(path, header=dialect.header, missing=self.missing)
 
 
-def _sorted(values: Sequence[str] | dict[str, int]) -> list[str]:
-    """By number where all are numbers, by letter otherwise."""
+def load_table(
+    raw: RawTable,
+    *,
+    drop: Sequence[str] = (),
+    types: Mapping[str, str] | None = None,
+    bins: int | None = None,
+    model_missing: bool = False,
+    keep_rare: bool = False,
+    name: str | None = None,
+) -> LoadedData:
+    """Return the rows of a table, their format, and a report of the column types and all problems.
+
+    Args:
+        raw: The columns as they were read.
+        drop: Names of columns to leave out.
+        types: Types by column name instead of the detected ones.
+        bins: Quantile bins per column of numbers or dates. Default: 100.
+        model_missing: Learn where values are missing, as a state of their own. Default: false.
+        keep_rare: Store rare categories, so that samples contain them. Default: false.
+        name: The table in the report. Default: as in messages.
+
+    Raises:
+        ValueError: The table cannot be used; all problems are listed.
+    """
+    rows = raw.without(drop).drop_empty_rows()
+    encoder = TableEncoder.fit(
+        rows,
+        types=types,
+        bins=BINS if bins is None else bins,
+        model_missing=model_missing,
+        keep_rare=keep_rare,
+        drop=[column for column in drop if column not in raw.columns],
+    )
+    data, problems = TableFormat(encoder).encode(rows)
+    count = f"{len(encoder.sites):,} of {len(encoder.columns):,} columns are modelled"
+    report = [f"{raw.name if name is None else name}: {len(data):,} rows; {count}", *_types(encoder)]
+    if data.missing is not None:
+        report.append(f"{int(data.missing.sum()):,} of {data.missing.numel():,} cells are missing")
+    if drop:
+        report.append(f"left out: {', '.join(drop)}")
+    return LoadedData(data, TableFormat(encoder), [*report, *problems])
+
+
+def _types(encoder: TableEncoder) -> list[str]:
+    """Return the table of column types, of which a very wide table shows the first columns."""
+    head, *columns, note = encoder.describe()
+    if len(columns) > _MOST_COLUMNS:
+        kinds = Counter(column.encoder.type for column in encoder.columns[_MOST_COLUMNS:])
+        rest = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+        columns = [*columns[:_MOST_COLUMNS], f"and {len(columns) - _MOST_COLUMNS:,} more columns: {rest}"]
+    return [head, *columns, note]
+
+
+def _problem_lines(problems: Sequence[Problem]) -> list[str]:
+    lines = [str(problem) for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        lines.append(f"and {len(problems) - _MOST_PROBLEMS:,} more problems")
+    return lines
+
+
+def _write_text(text: io.StringIO, dialect: Dialect, path: Path) -> Path:
+    content = text.getvalue()
     try:
-        numbers = {value: float(value) for value in values}
-    except ValueError:
-        return sorted(values)
-    if not all(map(math.isfinite, numbers.values())):
-        return sorted(values)
-    return sorted(values, key=lambda value: (numbers[value], value))
+        encoded = content.encode(dialect.encoding)
+    except UnicodeEncodeError:
+        # A completed file may have categories that its own encoding lacks.
+        encoded = content.encode("utf-8", "surrogatepass")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.atomic_write(path) as file:
+        file.write(encoded)
+    return path
 
 
-def _quoted(value: str) -> str:
-    # By hand, because the csv module of some versions leaves a carriage return unquoted.
-    return '"' + value.replace('"', '""') + '"' if any(mark in value for mark in ',;\t"\r\n') else value
-
-
-def _is_whole(value: str) -> bool:
-    return value.removeprefix("-").isdecimal()
-
-
-def _remedy(name: str) -> str:
-    return f"drop={name!r} in Python, --drop {name} on the command line"
-
-
-def _short(value: str) -> str:
-    return repr(value if len(value) <= 40 else value[:37] + "...")
+def _write_frame(frame: Any, path: Path) -> Path:
+    frame.columns = [str(name) for name in frame.columns]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.atomic_write(path) as file:
+        frame.to_parquet(file, index=False)
+    return path

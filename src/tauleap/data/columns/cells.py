@@ -1,0 +1,125 @@
+"""The cells of one column: its distinct values, and which of them each row has."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["text", "number", "boolean", "date", "object"]
+
+MISSING_MARKS = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None"})
+"""Texts of a missing value in every column; spaces around them do not count."""
+SOLITARY_MARKS = frozenset({"?", "-", "--", "*", ".", "n/a", "na", "n.a.", "none", "null", "missing", "unknown"})
+"""Texts, in lower case, of a missing value in a column whose other values are numbers or dates."""
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Hold a column as distinct values and one code per row, so that each value is parsed and encoded once.
+
+    Args:
+        kind: The type of ``values``: texts, numbers (integers or floats), booleans, dates (datetime64), other objects.
+        values: The distinct values.
+        codes: int32, per row the position of its value; -1 where the value is missing.
+        marker: The text that stood for missing values. Default: empty.
+
+    >>> cells = Cells.from_texts(["3", "NA", "3"])
+    >>> cells.values.tolist(), cells.codes.tolist(), cells.counts.tolist()
+    (['3'], [0, -1, 0], [2])
+    """
+
+    kind: Kind
+    values: np.ndarray
+    codes: np.ndarray
+    marker: str = ""
+
+    @classmethod
+    def from_texts(cls, texts: Sequence[str], missing: Collection[str] | None = None) -> Cells:
+        """Return the cells of a list of texts.
+
+        Args:
+            texts: One text per row.
+            missing: The texts of a missing value. Default: ``MISSING_MARKS``.
+        """
+        places: dict[str, int] = {}
+        codes = np.fromiter((places.setdefault(text, len(places)) for text in texts), np.int32, len(texts))
+        return cls("text", objects(list(places)), codes).without(MISSING_MARKS if missing is None else missing)
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self.codes)
+
+    @cached_property
+    def counts(self) -> np.ndarray:
+        """Rows per distinct value."""
+        return np.bincount(self.codes[self.codes >= 0], minlength=len(self.values)).astype(np.int64)
+
+    @cached_property
+    def num_known(self) -> int:
+        """The number of rows whose value is not missing."""
+        return int((self.codes >= 0).sum())
+
+    def without(self, marks: Collection[str]) -> Cells:
+        """Return cells in which some texts are missing values.
+
+        Args:
+            marks: The texts; spaces around a cell do not count.
+        """
+        if self.kind != "text":
+            return self
+        found = [place for place, text in enumerate(self.values.tolist()) if text.strip() in marks]
+        if not found:
+            return self
+        frequent = max(found, key=lambda place: int(self.counts[place]))
+        return replace(self.drop(np.array(found)), marker=self.values[frequent].strip())
+
+    def drop(self, places: np.ndarray) -> Cells:
+        """Return cells in which some distinct values are missing.
+
+        Args:
+            places: The positions of these values.
+        """
+        keep = np.ones(len(self.values), dtype=bool)
+        keep[places] = False
+        table = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype(np.int32)
+        return replace(self, values=self.values[keep], codes=table[self.codes])
+
+    def rows_of(self, place: int, most: int) -> list[int]:
+        """Return the first rows that have a distinct value.
+
+        Args:
+            place: The position of the value.
+            most: How many rows at most.
+        """
+        return np.flatnonzero(self.codes == place)[:most].tolist()
+
+
+def solitary_marks(texts: Sequence[str]) -> set[str]:
+    """Return the texts that stand for missing values in a column of numbers or dates, such as "?".
+
+    Args:
+        texts: The distinct texts of the column.
+
+    >>> sorted(solitary_marks(["1", "?", " Unknown"]))
+    ['?', 'Unknown']
+    """
+    return {text.strip() for text in texts if len(text) < 20 and text.strip().lower() in SOLITARY_MARKS}
+
+
+def objects(values: Sequence[object]) -> np.ndarray:
+    """Return a one-dimensional array of Python objects.
+
+    Args:
+        values: Anything, also lists.
+
+    >>> objects(["a", [1]]).shape
+    (2,)
+    """
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array

@@ -1,0 +1,349 @@
+"""All columns of a table: fit, encode, decode, save and describe."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tauleap._files.printable import one_line
+from tauleap.data import limits
+from tauleap.data.columns.category import CategoryEncoder
+from tauleap.data.columns.cells import Cells, solitary_marks
+from tauleap.data.columns.column import Column, fit_column
+from tauleap.data.columns.detect import Detected, as_type, detect, type_problems, type_remedy
+from tauleap.data.columns.dialect import Dialect
+from tauleap.data.columns.fields import Fields, short
+from tauleap.data.columns.number import BINS, MOST_BINS
+from tauleap.data.columns.raw import Problem, RawTable, TableError
+
+MOST_COLUMNS = 10_000
+_VALUES_SHOWN = 10
+"""Distinct values of one column that are reported one by one."""
+_LINES_SHOWN = 3
+"""Lines that are reported for one value."""
+
+
+@dataclass(frozen=True, eq=False)
+class EncodedTable:
+    """Hold the states of a table.
+
+    Args:
+        states: int32 (rows, sites), 0 where missing.
+        missing: Whether the cell is missing, (rows, sites).
+        unreadable: Whether the cell has a value that could not be read and counts as missing, (rows, sites).
+        problems: The unreadable cells, for the user.
+    """
+
+    states: np.ndarray
+    missing: np.ndarray
+    unreadable: np.ndarray
+    problems: tuple[Problem, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class DecodedTable:
+    """Hold the values of a table in the types of its encoders.
+
+    Args:
+        columns: The columns, in order.
+        values: Per column, one value per row.
+        missing: Per column, whether the value is missing.
+        dialect: How a file of this table is written.
+    """
+
+    columns: tuple[Column, ...]
+    values: tuple[np.ndarray, ...]
+    missing: tuple[np.ndarray, ...]
+    dialect: Dialect
+
+
+@dataclass(frozen=True)
+class TableEncoder:
+    """Encode the rows of a table as states; each column with two states or more is a site.
+
+    Make it with :meth:`fit`.
+
+    Args:
+        columns: The columns, in the order of the table.
+        dialect: How a file of this table is written.
+
+    >>> from tauleap.data.columns import Cells
+    >>> raw = RawTable({"age": Cells.from_texts(["31", "42", "31"]), "unit": Cells.from_texts(["kg"] * 3)})
+    >>> encoder = TableEncoder.fit(raw)
+    >>> encoder.sizes, encoder.encode(raw).states.tolist()
+    ((2,), [[0], [1], [0]])
+    >>> TableEncoder.from_config(encoder.config()) == encoder
+    True
+    """
+
+    columns: tuple[Column, ...]
+    dialect: Dialect = Dialect()  # noqa: RUF009 (frozen)
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        if not names or len(set(names)) != len(names):
+            raise ValueError("a table must have one or more columns, and their names must differ")
+        if max(self.sizes, default=1) < 2:
+            raise ValueError("a table must have a column with two values or more: there is nothing to learn otherwise")
+
+    @classmethod
+    def fit(
+        cls,
+        raw: RawTable,
+        *,
+        types: Mapping[str, str] | None = None,
+        bins: int = BINS,
+        model_missing: bool = False,
+        keep_rare: bool = False,
+        max_categories: int = limits.CATEGORIES,
+        drop: Sequence[str] = (),
+    ) -> TableEncoder:
+        """Return the encoder of a table.
+
+        Args:
+            raw: The table.
+            types: Types by column name instead of the detected ones: number, category, date, boolean, constant, id,
+                text, or ``date:FORMAT``.
+            bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100.
+            model_missing: Learn where values are missing, as a state of their own. Default: false.
+            keep_rare: Store rare categories of columns above ``max_categories``, so that output contains them. They may
+                be personal data. Default: false, output has ``(other)``.
+            max_categories: States of a category at most. Default: 1,000.
+            drop: Columns to leave out.
+
+        Returns:
+            The encoder; ``columns[i].reason`` explains each type.
+
+        Raises:
+            TableError: The table has no rows, or nothing to learn, or a column or type does not exist; it lists all
+                problems.
+            ValueError: A number is out of range.
+        """
+        names, types = list(raw.columns), dict(types or {})
+        if not 2 <= bins <= MOST_BINS or max_categories < 2:
+            raise ValueError(
+                f"bins must be 2..{MOST_BINS:,} and max_categories 2 or more, got {bins}, {max_categories}"
+            )
+        if raw.num_rows == 0:
+            raise TableError(raw.name, [*raw.problems, Problem("there are no rows", "add rows with values")])
+        wrong = [
+            Problem(f"there is no column {short(name)} to leave out", f"write one of {', '.join(names)[:500]}")
+            for name in drop
+            if name not in names
+        ]
+        bad_types = type_problems(types, names)
+        wrong += bad_types.values()
+        columns: list[Column] = []
+        for name in names:
+            if name in drop or name in bad_types:
+                continue
+            try:
+                found = _type_of(name, raw, types.get(name))
+                column = fit_column(
+                    name,
+                    found,
+                    bins=bins,
+                    most=max_categories,
+                    keep_rare=keep_rare,
+                    missing_state=model_missing,
+                    frame_type=raw.frame_types.get(name),
+                )
+            except ValueError as error:
+                wrong.append(Problem(str(error), type_remedy(name), column=name))
+                continue
+            columns.append(column)
+        problems = [*wrong, *raw.problems]
+        if wrong:
+            raise TableError(raw.name, problems)
+        if not any(column.num_states > 1 for column in columns):
+            types_ = "; ".join(f"{column.name}: {column.encoder.type}, {column.reason}" for column in columns[:20])
+            problem = Problem(
+                f"no column has anything to learn ({one_line(types_)})", "give a type, such as types={'x': 'category'}"
+            )
+            raise TableError(raw.name, [*problems, problem])
+        return cls(tuple(columns), raw.dialect or Dialect())
+
+    @property
+    def sites(self) -> tuple[int, ...]:
+        """The positions of the columns that are sites of the model."""
+        return tuple(place for place, column in enumerate(self.columns) if column.modelled)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of states per site."""
+        return tuple(column.num_states for column in self.columns if column.modelled)
+
+    def encode(self, raw: RawTable) -> EncodedTable:
+        """Return the states of a table, whose columns are found by name.
+
+        Args:
+            raw: A table with every modelled column; others are not looked at.
+
+        Returns:
+            The states, the missing cells, and all cells that could not be read.
+
+        Raises:
+            TableError: Columns are missing; it lists all of them.
+        """
+        chosen = [self.columns[place] for place in self.sites]
+        absent = [column.name for column in chosen if column.name not in raw.columns]
+        if absent:
+            remedy = "add a column of empty cells if its values are to be filled in"
+            raise TableError(raw.name, [Problem("the column does not exist", remedy, column=name) for name in absent])
+        states = np.zeros((raw.num_rows, len(chosen)), dtype=np.int32)
+        missing = np.zeros(states.shape, dtype=bool)
+        unreadable = np.zeros_like(missing)
+        problems: list[Problem] = []
+        for site, column in enumerate(chosen):
+            cells = raw.columns[column.name]
+            states[:, site], missing[:, site], bad = column.encode(cells)
+            if raw.missing is None and column.name not in raw.frame_types:
+                bad = _without_marks(column, cells, bad)
+            if bad:
+                unreadable[:, site] = np.isin(cells.codes, bad)
+            problems += _unreadable(column, raw, bad)
+        return EncodedTable(states, missing, unreadable, tuple(problems))
+
+    def decode(self, states: np.ndarray, rng: np.random.Generator | None = None, *, first: int = 0) -> DecodedTable:
+        """Return the values of states, with all columns of the table.
+
+        Args:
+            states: Whole numbers (rows, sites).
+            rng: The source of randomness. Default: a new one without a seed.
+            first: Rows that came before, for running numbers. Default: 0.
+
+        Returns:
+            The values of every column in order.
+
+        Raises:
+            ValueError: The shape or a state does not fit the table.
+        """
+        states = np.asarray(states)
+        if states.ndim != 2 or states.shape[1] != len(self.sites):
+            raise ValueError(f"states must have shape (rows, {len(self.sites)}), got {states.shape}")
+        beyond = (states < 0) | (states >= np.array(self.sizes))
+        if beyond.any():
+            row, site = np.argwhere(beyond)[0].tolist()
+            name, size = self.columns[self.sites[site]].name, self.sizes[site]
+            raise ValueError(f"row {row}, column {name!r}: state {states[row, site]} is not one of 0..{size - 1}")
+        generator = np.random.default_rng() if rng is None else rng
+        # Each column has its own generator, so that the first rows are the same however many rows follow.
+        seeds = generator.integers(2**32, size=(len(self.columns), 2))
+        zeros = np.zeros(len(states), dtype=np.int64)
+        place = {column: site for site, column in enumerate(self.sites)}
+        pairs = [
+            column.decode(
+                states[:, place[i]] if i in place else zeros, np.random.default_rng(seeds[i].tolist()), first=first
+            )
+            for i, column in enumerate(self.columns)
+        ]
+        values, missing = tuple(pair[0] for pair in pairs), tuple(pair[1] for pair in pairs)
+        return DecodedTable(self.columns, values, missing, self.dialect)
+
+    def log_density(self, raw: RawTable) -> np.ndarray:
+        """Return the natural logarithm of the probability of every value given its state.
+
+        The bits of a row are those of its states minus the sum of these logarithms, divided by ln 2.
+
+        Args:
+            raw: A table with every modelled column.
+
+        Returns:
+            The logarithms (rows, sites), 0 for categories, booleans and missing cells.
+        """
+        chosen = [self.columns[place] for place in self.sites]
+        return np.stack([column.log_density(raw.columns[column.name]) for column in chosen], axis=1)
+
+    def describe(self) -> list[str]:
+        """Return one line per column: name, type, number of states and reason, and the way to change a type."""
+        rows = [("column", "type", "states", "reason")]
+        for column in self.columns:
+            states = f"{column.num_states:,}" if column.modelled else "-"
+            rows.append((one_line(column.name, most=30), column.encoder.type, states, one_line(_effect(column))))
+        widths = [max(len(row[place]) for row in rows) for place in range(3)]
+        lines = [
+            f"{name:<{widths[0]}}  {type_:<{widths[1]}}  {states:>{widths[2]}}  {reason}"
+            for name, type_, states, reason in rows
+        ]
+        example = next((column.name for column in self.columns if column.encoder.type == "id"), self.columns[0].name)
+        example = one_line(example, most=30)
+        note = f"change a type: --type {example}=category; in Python types={{{example!r}: 'category'}}"
+        return [*lines, note]
+
+    def config(self) -> dict[str, Any]:
+        """Return the encoder as JSON can hold it."""
+        return {"columns": [column.config() for column in self.columns], "dialect": self.dialect.config()}
+
+    @classmethod
+    def from_config(cls, config: object) -> TableEncoder:
+        """Return the encoder that :meth:`config` described.
+
+        Args:
+            config: What JSON holds.
+
+        Raises:
+            ValueError: It describes no table.
+        """
+        fields = Fields(config, ("columns", "dialect"), "a table")
+        columns = fields.config["columns"]
+        if not isinstance(columns, list | tuple) or len(columns) > MOST_COLUMNS:
+            raise ValueError(f"columns of a table must be a list of at most {MOST_COLUMNS:,} columns")
+        return cls(tuple(map(Column.from_config, columns)), Dialect.from_config(fields.config["dialect"]))
+
+
+def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
+    cells, frame_type = raw.columns[name], raw.frame_types.get(name)
+    # In a file "?" may stand for a missing value; a frame has missing values of its own.
+    marks = raw.missing is None and frame_type is None
+    if given is not None:
+        return as_type(name, cells, given, decimal=raw.decimal, marks=marks)
+    if frame_type is not None and frame_type.name == "category" and len(cells.values) > 1:
+        return Detected("category", f"a categorical column, {len(cells.values):,} categories", cells)
+    if cells.kind == "text" and frame_type is not None and frame_type.objects == "mixed":
+        return Detected("text", "the cells have lists or other objects", cells)
+    return detect(name, cells, decimal=raw.decimal, marks=marks)
+
+
+def _without_marks(column: Column, cells: Cells, bad: list[int]) -> list[int]:
+    """Return the unreadable values of a file that do not stand for missing values in this column."""
+    if not bad or column.encoder.type not in ("number", "date") or cells.kind != "text":
+        return bad
+    marks = {column.marker} | solitary_marks([cells.values[place] for place in bad])
+    return [place for place in bad if cells.values[place].strip() not in marks]
+
+
+def _effect(column: Column) -> str:
+    encoder = column.encoder
+    if encoder.type == "id":
+        return f"{column.reason}; excluded, the output has a running number"
+    if encoder.type == "text":
+        return f"{column.reason}; excluded, the output is empty"
+    if isinstance(encoder, CategoryEncoder) and encoder.other is not None:
+        share = f"the {len(encoder.categories):,} most frequent keep their states"
+        written = "drawn from the rare values" if encoder.rare else f"written as {encoder.other}"
+        return f"{column.reason}; {share}, the others are {written}"
+    return column.reason + ("; missing is a state" if column.missing_state else "")
+
+
+def _unreadable(column: Column, raw: RawTable, bad: list[int]) -> list[Problem]:
+    """Return one problem per line of the first unreadable values, and one that counts the others."""
+    kind = column.encoder.type
+    what = {"number": "not a number", "date": "not a date", "boolean": "neither true nor false"}
+    message = what.get(kind, "not a category of the model")
+    remedy = f"correct it, leave the cell empty, or write --type {column.name}=category"
+    remedy = "use a known category or leave the cell empty" if kind == "category" else remedy
+    cells = raw.columns[column.name]
+    found = []
+    for position in bad[:_VALUES_SHOWN]:
+        for row in cells.rows_of(position, _LINES_SHOWN):
+            text = f"{short(cells.values[position])} is {message} and counts as missing"
+            where = raw.line(row)
+            text = text if where is not None else f"row {row}: {text}"
+            found.append(Problem(text, remedy, line=where, column=column.name))
+    if len(bad) > _VALUES_SHOWN:
+        rest = f"{len(bad) - _VALUES_SHOWN:,} more distinct values are {message} and count as missing"
+        found.append(Problem(rest, remedy, column=column.name))
+    return found

@@ -1,0 +1,229 @@
+"""Delimited text: header, delimiter, decimals, quotes, encodings, missing values, and every problem at once."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tauleap.data import limits
+from tauleap.data.columns import RawTable, TableEncoder, TableError
+from tauleap.data.delimited import read_delimited, write_delimited
+
+
+def read(folder: Path, content: str | bytes, name: str = "a.csv", **options: object) -> RawTable:
+    path = folder / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return read_delimited(path, **options)  # pyright: ignore[reportArgumentType]
+
+
+def cells(raw: RawTable) -> dict[str, list[str | None]]:
+    return {
+        name: [None if code < 0 else column.values[code] for code in column.codes.tolist()]
+        for name, column in raw.columns.items()
+    }
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.data", "a", "a.txt"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|", " ", ", ", "   "])
+def test_delimiters(tmp_path: Path, delimiter: str, name: str) -> None:
+    text = "\n".join(delimiter.join(row) for row in (["a", "b", "c"], ["1", "2.5", "x"], ["3", "4.5", "y"])) + "\n"
+    raw = read(tmp_path, text, name)
+    assert cells(raw) == {"a": ["1", "3"], "b": ["2.5", "4.5"], "c": ["x", "y"]}
+    assert raw.problems == ()
+
+
+def test_decimal_commas(tmp_path: Path) -> None:
+    raw = read(tmp_path, "a;b;day\n1,5;1.234,50;1/2/2024\n-2,25;12,00;3/4/2024\n")
+    assert (raw.decimal, raw.dialect.delimiter) == (",", ";")  # pyright: ignore[reportOptionalMemberAccess]
+    encoder = TableEncoder.fit(raw)
+    values = encoder.decode(encoder.encode(raw).states).values
+    assert values[0].tolist() == [1.5, -2.25]
+    assert values[1].tolist() == [1234.5, 12]
+    assert [str(day) for day in values[2]] == ["2024-02-01", "2024-04-03"]
+    assert cells(read(tmp_path, "1,5;2,5\n3,5;4,5\n"))["column_1"] == ["1,5", "3,5"]
+
+
+def test_thousands(tmp_path: Path) -> None:
+    raw = read(tmp_path, 'a,b\n"1,234",x\n"12,345,678",y\n')
+    encoder = TableEncoder.fit(raw)
+    assert encoder.decode(encoder.encode(raw).states).values[0].tolist() == [1234, 12345678]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("age,sex\n31,m\n42,f\n", ["age", "sex"]),
+        ("31,m\n42,f\n31,m\n", ["column_1", "column_2"]),
+        (
+            "39, State-gov, 77516, ?\n50, Private, 83311, ?\n38, Private, 215646, x\n",
+            [f"column_{i}" for i in (1, 2, 3, 4)],
+        ),
+        ("name,city\nAda,Rome\nAlan,Oslo\n", ["name", "city"]),
+        ("0,1,2\n5,6,1\n7,8,4\n", ["0", "1", "2"]),
+        ("country,2019,2020\nA,1.5,2\nB,2.5,3\n", ["country", "2019", "2020"]),
+        ("a,a,\n1,2,3\n", ["a", "a_2", "column_3"]),
+        ("x y\n1 2\n", ["x", "y"]),
+        ("a,b\nr1,1,2\nr2,3,4\n", ["column_1", "a", "b"]),
+        ("a,b\n1,2,\n3,4,\n", ["a", "b"]),
+        ("5.1,3.5,Iris-setosa\n4.9,3.0,Iris-setosa\n7.0,3.2,Iris-versicolor\n", [f"column_{i}" for i in (1, 2, 3)]),
+    ],
+)
+def test_headers(tmp_path: Path, text: str, names: list[str]) -> None:
+    assert list(read(tmp_path, text).columns) == names
+
+
+def test_headers_that_are_given(tmp_path: Path) -> None:
+    assert list(read(tmp_path, "1,2\n3,4\n", header=True).columns) == ["1", "2"]
+    raw = read(tmp_path, "a,b\nc,d\n", header=False)
+    assert cells(raw) == {"column_1": ["a", "c"], "column_2": ["b", "d"]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252", "latin-1"])
+@pytest.mark.parametrize("line_end", ["\n", "\r\n", "\r"])
+def test_encodings_and_line_ends(tmp_path: Path, encoding: str, line_end: str) -> None:
+    text = line_end.join(["name,größe", "Zoë,1", "Łukasz,2" if encoding.startswith("utf") else "Åsa,2", ""])
+    raw = read(tmp_path, text.encode(encoding))
+    assert list(raw.columns) == ["name", "größe"]
+    assert cells(raw)["name"][0] == "Zoë"
+    assert len(raw.problems) == (encoding in ("cp1252", "latin-1"))
+    encoder = TableEncoder.fit(raw)
+    out = tmp_path / "out.csv"
+    with out.open("w", encoding=encoder.dialect.encoding, newline="") as file:
+        write_delimited(encoder.decode(encoder.encode(raw).states), file)
+    assert out.read_bytes() == text.encode(encoding)
+
+
+def test_encodings_that_are_given(tmp_path: Path) -> None:
+    assert cells(read(tmp_path, "a,b\n\xe9,1\n".encode("latin-1"), encoding="ISO-8859-1"))["a"] == ["é"]
+    with pytest.raises(TableError, match="line 2: the byte 0xe9 is not utf-8"):
+        read(tmp_path, "a,b\n\xe9,1\n".encode("latin-1"), encoding="utf8")
+    with pytest.raises(ValueError, match="encoding must be one of"):
+        read(tmp_path, "a", encoding="ebcdic")
+
+
+def test_missing_values(tmp_path: Path) -> None:
+    text = "n,c,d\n1,a,2024-01-01\n?,?,-\nNA,NA,\n2,b,2024-01-02\n"
+    raw = read(tmp_path, text)
+    encoder = TableEncoder.fit(raw)
+    assert [column.encoder.type for column in encoder.columns] == ["number", "category", "date"]
+    assert encoder.encode(raw).missing.tolist() == [[False] * 3, [True, False, True], [True] * 3, [False] * 3]
+    given_ = read(tmp_path, text, missing=["?", "-"])
+    assert cells(given_)["n"] == ["1", None, "NA", "2"]
+    assert cells(given_)["c"] == ["a", None, "NA", "b"]
+    assert cells(read(tmp_path, "n\n1\n\n2\n"))["n"] == ["1", None, "2"]
+
+
+def test_quotes(tmp_path: Path) -> None:
+    raw = read(tmp_path, 'a,b\n"x, y",1\n"two\nlines",2\n"say ""hi""",3\n5" pipe,4\n')
+    assert cells(raw)["a"] == ["x, y", "two\nlines", 'say "hi"', '5" pipe']
+    assert raw.lines is not None
+    assert raw.lines.tolist() == [2, 3, 5, 6]
+
+
+def test_all_problems_are_reported_and_the_file_is_used(tmp_path: Path) -> None:
+    rows = [f"{i % 60},{'xy'[i % 2]}" for i in range(200)]
+    rows[10], rows[20], rows[30], rows[40] = '"open,x', "1,x,extra", "lonely", '"a"b,y'
+    rows[50] = "12o,x"
+    raw = read(tmp_path, "\n".join(["n,c", *rows, ""]))
+    assert raw.num_rows == 198
+    assert [problem.line for problem in raw.problems] == [12, 22, 32, 42]
+    assert "a quote is not closed; the line is read without quotes" in str(raw.problems[0])
+    assert "3 cells instead of 2; the line is left out" in str(raw.problems[1])
+    encoder = TableEncoder.fit(raw)
+    encoded = encoder.encode(raw)
+    assert {problem.line for problem in encoded.problems} == {12, 42, 52}
+    assert all(problem.column == "n" and problem.remedy for problem in encoded.problems)
+
+
+def test_lines_before_the_table_are_left_out(tmp_path: Path) -> None:
+    raw = read(tmp_path, "|1x3 Cross validator\n25, Private, 226802\n38, Private, 89814\n28, Local-gov, 336951\n")
+    assert raw.num_rows == 3
+    assert raw.problems[0].line == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n\n\n", "no rows"),
+        (b"a,b\n", "no rows"),
+        (b"PK\x03\x04abc", "spreadsheet"),
+        (b"PAR1abc", r"\.parquet"),
+        (b"a,b\n1,\0\n", "line 2: a zero byte"),
+        (b"\xff\xfea\0b", "UTF-16"),
+        (b"a,b,c\n1,2,3\n1,2,3\n" + b"1\n1,2\n1,2,3,4\n" * 90, "most lines do not have the same number of cells"),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TableEncoder.fit(read(tmp_path, content))
+
+
+def test_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(TableError, match="columns, more than"):
+        read(tmp_path, ",".join(["x"] * 10_001) + "\n" + ",".join(["1"] * 10_001) + "\n")
+    monkeypatch.setattr("tauleap.data.delimited.reader.MOST_DISTINCT", 100)
+    with pytest.raises(TableError, match="more than 100 distinct cells"):
+        read(tmp_path, "a\n" + "\n".join(map(str, range(200))))
+    monkeypatch.setattr("tauleap.data.delimited.records.LONGEST_LINE", 100)
+    with pytest.raises(TableError, match="line 2: the line has more than 100 characters"):
+        read(tmp_path, "a,b\n" + "x" * 200 + ",1\n")
+    monkeypatch.setattr(limits, "FILE_BYTES", 10)
+    with pytest.raises(ValueError, match="more than 10"):
+        read(tmp_path, "a,b\n1,2\n3,4\n")
+
+
+def test_a_quote_that_is_never_closed_is_found_quickly(tmp_path: Path) -> None:
+    raw = read(tmp_path, "a,b\n" + '1,"x\n' + "2,y\n" * 20_000)
+    assert raw.num_rows == 20_001
+    assert raw.problems[0].line == 2
+
+
+def test_a_thousand_columns(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    rows = [",".join(map(str, row)) for row in rng.integers(0, 5, (50, 1000)).tolist()]
+    raw = read(tmp_path, "\n".join([",".join(f"c{i}" for i in range(1000)), *rows]))
+    encoder = TableEncoder.fit(raw)
+    assert encoder.encode(raw).states.shape == (50, 1000)
+    assert TableEncoder.from_config(encoder.config()) == encoder
+
+
+CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r\n"), max_size=8).map(str.strip)
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data(), st.integers(1, 4), st.sampled_from([",", ";", "\t", "|"]))
+def test_what_is_written_is_read_again(tmp_path: Path, data: st.DataObject, width: int, delimiter: str) -> None:
+    rows = data.draw(st.lists(st.lists(CELL, min_size=width, max_size=width), min_size=2, max_size=30))
+    quoted = [delimiter.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows]
+    content = "\n".join([delimiter.join(f"c{i}" for i in range(width)), *quoted, ""])
+    raw = read(tmp_path, content, delimiter=delimiter, header=True, missing=[])
+    assert [list(row) for row in zip(*cells(raw).values(), strict=True)] == [
+        [cell or None for cell in row] for row in rows
+    ]
+    try:
+        encoder = TableEncoder.fit(raw, types={name: "category" for name in raw.columns}, model_missing=True)
+    except TableError:
+        return
+    text = io.StringIO()
+    write_delimited(encoder.decode(encoder.encode(raw).states), text)
+    again = read(tmp_path, text.getvalue(), delimiter=delimiter, header=True, missing=[])
+    assert cells(again) == cells(raw)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=300) | st.text('ab01.,;\t"\n\r|- ?é', max_size=300).map(str.encode))
+def test_any_bytes_give_a_table_or_one_clear_error(tmp_path: Path, content: bytes) -> None:
+    try:
+        raw = read(tmp_path, content)
+        encoder = TableEncoder.fit(raw)
+    except ValueError:
+        return
+    encoded = encoder.encode(raw)
+    decoded = encoder.decode(encoded.states, np.random.default_rng(0))
+    write_delimited(decoded, io.StringIO())
+    encoder.describe()
+    assert np.isfinite(encoder.log_density(raw)).all()

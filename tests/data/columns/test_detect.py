@@ -1,0 +1,139 @@
+"""Column types: what is detected, why, and how a user overrides it."""
+
+import numpy as np
+import pytest
+
+from tauleap.data.columns import Cells, RawTable, TableEncoder, TableError, detect
+
+RNG = np.random.default_rng(0)
+
+
+def found(texts: list[str], name: str = "x") -> str:
+    return detect(name, Cells.from_texts(texts)).type
+
+
+def texts(values: object) -> list[str]:
+    return [str(value) for value in np.asarray(values).tolist()]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_"),
+    [
+        (["1", "2", "2"], "number"),
+        (["1.5", "?", "2"], "number"),
+        (["1.5", "-", "2", "unknown"], "number"),
+        (["1e-5", "2.5E3", "3"], "number"),
+        (["1,5", "2,25"], "number"),
+        (texts(RNG.normal(size=500)), "number"),
+        (["a", "?", "b"], "category"),
+        (["01234", "04567", "01234"], "category"),
+        (["yes", "no", "yes"], "boolean"),
+        (["TRUE", "FALSE"], "boolean"),
+        (["0", "1", "0"], "number"),
+        (["", "NA"], "constant"),
+        (["5", "5", ""], "constant"),
+        (["2024-01-31", "?", "2024-02-01"], "date"),
+        (["20240131", "20240201", "20230501", "20220707", "19991231"], "date"),
+        (texts(range(1000, 1500)), "id"),
+        (texts(RNG.permutation(5000)[:600]), "id"),
+        (texts(RNG.integers(10**8, 10**9, 300)), "id"),
+        (texts(RNG.integers(0, 50, 600)), "number"),
+        (texts(-(np.arange(500) ** 2)), "number"),
+        ([f"user-{i}" for i in range(40)], "id"),
+        ([f"{i} was a day with rain and wind {i}" for i in range(40)], "text"),
+        (["red", "green", "blue"] * 30, "category"),
+    ],
+)
+def test_types(values: list[str], type_: str) -> None:
+    assert found(values) == type_
+
+
+def test_distinct_whole_numbers_of_small_tables() -> None:
+    """20 ages or salaries that happen to differ are numbers; with the name of an ID they are an ID."""
+    ages = texts([23, 31, 45, 52, 19, 64, 38, 27, 71, 33])
+    salaries = texts(RNG.integers(20_000, 90_000, 20) * 7)
+    assert found(ages, "age") == "number"
+    assert found(salaries, "salary") == "number"
+    assert found(salaries, "customer_id") == found(salaries, "customerID") == "id"
+    assert found(texts(range(1, 13)), "row") == "id"
+    assert found(texts(range(1, 6)), "x") == "number"
+    assert found(texts(RNG.permutation(60)[:40]), "x") == "id"
+    populations = texts((10 ** RNG.uniform(3, 9, 200)).astype(int))
+    assert found(populations, "population") == "number"
+
+
+def test_reasons_have_one_line() -> None:
+    for values in (["1", "2"], ["a\nb", "c"], texts(range(30))):
+        assert "\n" not in detect("x", Cells.from_texts(values)).reason
+
+
+def test_a_few_wrong_cells_are_reported_and_count_as_missing() -> None:
+    column = [*texts(np.arange(300) % 150), "12a", "n.k."]
+    raw = RawTable({"age": Cells.from_texts(column)}, lines=np.arange(302) + 2)
+    encoder = TableEncoder.fit(raw)
+    assert encoder.columns[0].encoder.type == "number"
+    encoded = encoder.encode(raw)
+    assert encoded.missing[:, 0].nonzero()[0].tolist() == [300, 301]
+    assert [problem.line for problem in encoded.problems] == [302, 303]
+    assert "'12a' is not a number and counts as missing" in str(encoded.problems[0])
+    assert "--type age=category" in str(encoded.problems[0])
+
+
+def table(**columns: list[str]) -> RawTable:
+    return RawTable({name: Cells.from_texts(values) for name, values in columns.items()})
+
+
+def test_overrides() -> None:
+    raw = table(zip=["10115", "20095", "10115"], day=["1/2/24", "3/4/24", "5/6/24"], n=["1", "2", "3"])
+    encoder = TableEncoder.fit(raw, types={"zip": "category", "day": "date:%d/%m/%y", "n": "id"})
+    assert [column.encoder.type for column in encoder.columns] == ["category", "date", "id"]
+    assert encoder.sizes == (2, 3)
+    assert encoder.decode(encoder.encode(raw).states).values[1].tolist()[0].isoformat() == "2024-02-01"
+
+
+@pytest.mark.parametrize(
+    ("types", "message"),
+    [
+        ({"age": "number"}, "no column 'age'"),
+        ({"a": "float"}, r"must be one of number, category.*got 'float'.*--type a=category"),
+        ({"a": "date:%Q"}, "date format"),
+        ({"a": "number"}, "no number in it"),
+        ({"a": "boolean"}, "3 distinct values"),
+    ],
+)
+def test_overrides_that_are_refused(types: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        TableEncoder.fit(table(a=["x", "y", "z"]), types=types)
+
+
+def test_every_column_with_a_wrong_override_is_named() -> None:
+    with pytest.raises(TableError) as caught:
+        TableEncoder.fit(table(a=["x", "y"], b=["x", "y"], c=["1", "2"]), types={"a": "number", "b": "date"})
+    assert "'a'" in str(caught.value)
+    assert "'b'" in str(caught.value)
+
+
+def test_nothing_to_learn() -> None:
+    with pytest.raises(TableError, match="no column has anything to learn"):
+        TableEncoder.fit(table(a=["x", "x"], b=["1", ""]))
+
+
+def test_missing_can_be_a_state() -> None:
+    raw = table(a=["1", "NA", "2"], b=["x", "x", ""], c=["u", "v", "u"])
+    plain, modelled = TableEncoder.fit(raw), TableEncoder.fit(raw, model_missing=True)
+    assert plain.sizes == (2, 2)
+    assert plain.encode(raw).missing.any(0).tolist() == [True, False]
+    assert modelled.sizes == (3, 2, 2)
+    encoded = modelled.encode(raw)
+    assert not encoded.missing.any()
+    decoded = modelled.decode(encoded.states)
+    assert decoded.missing[0].tolist() == [False, True, False]
+    assert decoded.columns[0].texts(decoded.values[0], decoded.missing[0]) == ["1", "NA", "2"]
+
+
+def test_the_description_has_types_reasons_and_the_way_to_change_them() -> None:
+    encoder = TableEncoder.fit(table(id=texts(range(30)), a=["x", "y"] * 15))
+    lines = encoder.describe()
+    assert lines[1].split()[:2] == ["id", "id"]
+    assert "running number" in lines[1]
+    assert "--type id=category" in lines[-1]
