@@ -153,7 +153,7 @@ def test_is_kept_with_a_model(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("as_users_call")
-def test_refuses_what_is_no_sharing_of_times() -> None:
+def test_invalid_lists_of_times_are_refused() -> None:
     parts = networks(2)
     for wrong in ([], [0.3, 0.6]):
         with pytest.raises(ValueError, match=r"one time fewer.*write TimeExperts\(\[early, late\], at=\[0.3\]\)"):
@@ -161,7 +161,7 @@ def test_refuses_what_is_no_sharing_of_times() -> None:
     with pytest.raises(ValueError, match="one time fewer"):
         TimeExperts(parts[:1], at=[])
     for wrong in ([0.6, 0.3], [0.3, 0.3], [0.3, 1.0]):
-        with pytest.raises(ValueError, match=r"rising times in \(0, 1\)"):
+        with pytest.raises(ValueError, match=r"increasing times in \(0, 1\)"):
             TimeExperts(networks(), at=wrong)
     with pytest.raises(ValueError, match="a time of at must be"):
         TimeExperts(parts, at=[0.0])

@@ -55,13 +55,13 @@ class Case:
 
 
 class ReverseContract(LogitsContract):
-    """What the reversal of every process must satisfy. A test of your own process is
+    """Test the contract of the time reversal of a process, in a subclass.
 
         class TestMine(ReverseContract):
             def make(self):
                 return Mine(5, Constant(2.0))
 
-    Say ``fixed_shape`` where the process fixes the shape of a sample.
+    Set ``fixed_shape`` where the process fixes the shape of a sample.
     """
 
     times: tuple[float, ...] = (0.002, 0.3, 1.0)
@@ -124,7 +124,7 @@ class ReverseContract(LogitsContract):
     def test_the_reverse_chain_leads_back(self) -> None:
         """Its Kolmogorov equation, integrated from q_1, gives q_t: at 0.02 nearly the data.
 
-        It is integrated over the noise c in the place of t, so that the steps follow the schedule.
+        It is integrated over the noise c instead of t, so that the steps follow the schedule.
         """
         case = self.cases()[0]
         schedule = case.process.schedule
