@@ -1,4 +1,4 @@
-"""What is added shares one draw and one pass; which state each part sees."""
+"""Objectives that are added share one draw and one pass; which state each part gets."""
 
 import pytest
 import torch

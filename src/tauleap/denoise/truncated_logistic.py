@@ -57,7 +57,7 @@ class TruncatedLogistic(Denoiser):
         out = self._call_network(self.network, x_t, t, observed, condition)
         if out.shape[-1] != 2:
             raise ValueError(
-                f"the network must give two numbers a site, mean offset and log scale: "
+                f"the network must return two numbers per site, mean offset and log scale: "
                 f"{(*x_t.shape, 2)}, got {tuple(out.shape)}"
             )
         offset, log_scale = (out.float() if out.dtype in (torch.float16, torch.bfloat16) else out).unbind(-1)

@@ -83,7 +83,7 @@ class Fidelity:
         return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(remarks) or 'n unknown'})"
 
     def _other(self) -> list[str]:
-        """What is not as in published figures, apart from the number of samples."""
+        """Return the differences from the setting of published figures, except the number of samples."""
         out = []
         if self.extractor != _INCEPTION:
             out.append(f"features of {self.extractor}")
@@ -212,7 +212,7 @@ def _input(source: Any, name: str) -> tuple[Any, int | None]:
 def _harmless(weights: str | os.PathLike[str]) -> Path:
     """The file, if it holds tensors and nothing that runs: torch-fidelity would load any pickle."""
     if not Path(weights).is_file():
-        raise FileNotFoundError(f"there is no file of weights {weights}")
+        raise FileNotFoundError(f"weights must be a file, got {weights}, which does not exist")
     try:
         torch.load(weights, map_location=_device.META, weights_only=True)
     except Exception as error:  # a damaged pickle fails in many ways

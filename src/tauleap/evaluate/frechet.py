@@ -124,7 +124,7 @@ class _Gaussian:
         largest = float(values.abs().max())
         if float(values[0]) < -1e-6 * largest:
             raise ValueError(f"a covariance must not have negative eigenvalues, got {float(values[0]):g}")
-        # What is below the rounding of the largest is none, and its square root would be far above it.
+        # Eigenvalues below the rounding error of the largest count as 0: their square roots would be far above it.
         values = torch.where(values > len(values) * torch.finfo(values.dtype).eps * largest, values, 0.0)
         return _Gaussian(mean, float(covariance.trace()), vectors * values.sqrt())
 
@@ -166,7 +166,7 @@ def _side(name: str, given: object, groups: int) -> _Side:
 
 
 def _jackknife(values: list[float]) -> float:
-    """The variance that the values without one group each tell of."""
+    """Return the jackknife variance from the values without one group each."""
     if not values:
         return 0.0
     mean = sum(values) / len(values)

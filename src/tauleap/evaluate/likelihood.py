@@ -118,7 +118,7 @@ def bits_per_dim(
     objective = CompleteElbo(reconstruction=True, times=times)
     if not times.unbiased:
         raise ValueError(
-            f"the mean of a loss over {times!r} is no bound on the likelihood: write times=LogUniformTimes() or leave "
+            f"the mean of a loss over {times!r} does not bound the likelihood: write times=LogUniformTimes() or leave "
             "times out"
         )
     reverse_process(reverse, "bits_per_dim")

@@ -141,7 +141,7 @@ def check_features(name: str, features: object) -> Tensor:
             f"{name} must be floating-point numbers, got {features.dtype}: write {name.split()[-1]}.float()"
         )
     if features.ndim != 2 or features.shape[1] == 0:
-        raise ValueError(f"{name} must be (n, F), one row a sample, got shape {tuple(features.shape)}")
+        raise ValueError(f"{name} must be (n, F), one row per sample, got shape {tuple(features.shape)}")
     exact = _device.exact_on_cpu(features)
     if not bool(exact.isfinite().all()):
         raise ValueError(f"{name} must be finite, got nan or inf")

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tauleap._shapes import PerState, SiteMask, States
 
 Times: TypeAlias = Float[Tensor, ""] | Float[Tensor, "batch"]
-"""t in [0, 1] as a tensor: one for the whole batch, or one a sample."""
+"""t in [0, 1] as a tensor: one for the whole batch, or one per sample."""
 
 
 class Network(nn.Module, ABC):

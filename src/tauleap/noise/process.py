@@ -344,7 +344,7 @@ def _forget_derived(process: ForwardProcess, _: object) -> None:
 
 
 def _identity(t: Time) -> object:
-    """What tells times apart without a look at the values of a tensor, which may have been written to since."""
+    """Return a key of the times without reading the values of a tensor, which may have changed since."""
     return (t, t._version) if isinstance(t, Tensor) and not t.is_inference() else t
 
 
@@ -358,7 +358,7 @@ def _same(one: object, other: object) -> bool:
 class _Derived:
     """The cache of what follows from a process' buffers and attributes: tables, and kernels by their amount of noise.
 
-    Never copied or saved with the process: it is made again when it is asked for.
+    Never copied or saved with the process: it is computed again when it is needed.
     """
 
     def __init__(self) -> None:
@@ -389,7 +389,7 @@ class _Derived:
 
     def get(self, name: str, make: Callable[[], Any]) -> Any:
         if name not in self._values:
-            with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
+            with torch.inference_mode(False):  # the cached kernel must also be usable where gradients are computed
                 self._values[name] = make()
         return self._values[name]
 

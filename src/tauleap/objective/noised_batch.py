@@ -394,7 +394,7 @@ def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> Si
         return None
     if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
         given = missing.dtype if isinstance(missing, Tensor) else type(missing).__name__
-        raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
+        raise TypeError(f"missing must be a bool tensor, true where the value is unknown, got {given}")
     if missing.shape != x0.shape and missing.shape != x0.shape[1:]:
         raise ValueError(
             f"missing must have the shape of {name}, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "

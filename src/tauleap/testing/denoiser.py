@@ -88,7 +88,7 @@ class DenoiserContract(ABC):
         assert torch.equal(t, t_before)
 
     def test_samples_are_judged_one_by_one(self) -> None:
-        """Neither the others in the batch nor their order matter, nor whether time is one number or one a sample."""
+        """The prediction is independent of the rest of the batch, and of whether t is one number or one per sample."""
         denoiser, x = self.make().eval(), self.states(6)
         t = torch.tensor([0.2, 0.2, 0.9, 0.5, 1.0, 0.01], dtype=torch.float64)
         whole = self._ask(denoiser, x, t).probs

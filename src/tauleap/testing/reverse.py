@@ -145,7 +145,7 @@ class ReverseContract(LogitsContract):
         assert float((laws[-1] - laws[0]).abs().max()) > 0.05, "nothing happened, so nothing was tested"
 
     def test_destinations_have_the_law_of_the_rates(self) -> None:
-        """Chi-square, fixed seeds, level ``laws.LEVEL``: at one time, at one time a sample, and for the corrector."""
+        """Chi-square, fixed seeds, level ``laws.LEVEL``: at one time, at one time per sample, and for the corrector."""
         case = self.cases()[0]
         reverse, size, draws = case.reverse, case.process.num_states, 150
         x = case.states[case.marginal(0.3).reshape(-1) > 0]
