@@ -16,7 +16,7 @@ import tauleap
 
 # These packages follow: their docstrings are rewritten after those of the core.
 EXEMPT = ("choose", "cli", "data", "fitting", "model", "pretrained", "recipes", "training")
-MODULES = ("tauleap.evaluate.plots", "tauleap.evaluate.pushforward")
+MODULES = ("tauleap.evaluate.independent_sites", "tauleap.evaluate.plots", "tauleap.evaluate.pushforward")
 """Modules that are public themselves and have no ``__all__``: everything that they define without an underscore."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 from itertools import pairwise
@@ -23,7 +23,8 @@ from torch import Tensor
 from tauleap import _device
 from tauleap.denoise import Posterior
 from tauleap.evaluate.exact import chain_law
-from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
+from tauleap.evaluate.independent_sites import push_pairs, push_sites
+from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels, step_given_x0_table
 from tauleap.evaluate.leaps import leap_laws
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -97,8 +98,7 @@ def pushforward_grid(
         grid: The decreasing times of the steps.
         accuracy: The accuracy where digits cost time. Default: full.
     """
-    (_, last) = deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()
-    return last
+    return deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()[1]
 
 
 def trajectory(
@@ -251,46 +251,6 @@ def apply_mode(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
     return torch.zeros_like(law).index_put_(tuple(predicted.T), law.reshape(-1), accumulate=True)
 
 
-def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
-    """Return sum_n weights[n] prod_d laws[n, d, .], a table (S,)*D.
-
-    Args:
-        weights: One weight per joint state, (n,).
-        laws: The distribution of every site given the joint state, (n, D, S).
-    """
-    count, sites, size = laws.shape
-    joint = weights[:, None]
-    for site in range(sites - 1):
-        joint = (joint[:, :, None] * laws[:, site, None, :]).reshape(count, -1)
-    return (joint.mT @ laws[:, -1]).reshape([size] * sites)
-
-
-def push_pairs(
-    law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tensor], negligible: float = FULL.negligible
-) -> Tensor:
-    """Return the pushforward under two stages, where sites are independent in each.
-
-    Pairs (x, x*) are processed one x* at a time, so that its tables stay in the processor's cache.
-
-    Args:
-        law: The distribution (S,)*D of x.
-        first: The distribution of every site of x* given x, (S^D, D, S).
-        second: Returns the distribution of every site of the result, (len(x), D, S), given the indices of several x and
-            of one x*.
-        negligible: Pairs with a smaller probability are omitted. Default: 1e-15.
-    """
-    count, sites, _ = first.shape
-    joint = law.reshape(-1, 1)
-    for site in range(sites):
-        joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
-    out = torch.zeros_like(law)
-    for between, weights in enumerate(joint.mT.contiguous()):
-        start = (weights > negligible).nonzero().squeeze(-1)
-        if len(start):
-            out += push_sites(weights[start], second(start, between))
-    return out
-
-
 def _states(law: Tensor) -> Tensor:
     return joint_states(law.shape[0], law.ndim)
 
@@ -342,7 +302,7 @@ def _(
     # The first prediction for a site of x* depends on x* only by the site's own state: (S, S^D, D, S).
     moved = (torch.full_like(x, y) for y in range(reverse.process.num_states))
     first_at_u = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
-    step_given_x0 = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
+    step_given_x0 = [step_given_x0_table(reverse.process, law.ndim, site, u, s) for site in sites]
 
     def second(i: Tensor, j: int) -> Tensor:
         first_here = torch.stack([first_at_u[x[j, site], i, site] for site in sites], dim=1)
@@ -351,14 +311,6 @@ def _(
         return torch.stack([probs[:, site] @ step_given_x0[site][x[j, site]] for site in sites], dim=1)
 
     return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second, accuracy.negligible)
-
-
-def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: float) -> Tensor:
-    """p(x_s = v | x_t = y, x0) at [y, x0, v], 0 where y cannot come from x0."""
-    early, between = (site_kernels(reverse.process, (sites,), *times)[site] for times in ((s,), (t, s)))
-    joint = (early[:, :, None] * between[None]).permute(2, 0, 1)
-    total = joint.sum(-1, keepdim=True)
-    return torch.where(total > 0, joint / torch.where(total > 0, total, 1.0), 0.0)
 
 
 @pushforward_step.register

@@ -32,14 +32,11 @@ class LossBatch(ABC):
     """Hold the data of a batch, the times, and the reverse process at the noised states.
 
     Attributes:
-        reverse: the reverse process.
-        x0: the data.
-        t: the times, one per row of ``x0``.
-        times: the distribution of the times.
+        reverse, x0, samples: the reverse process, the data, and the number of samples.
+        t, times: the times, one per row of ``x0``, and their distribution.
         weight: the importance weights of the times, one per sample.
         passes: the states that the network is evaluated at.
         scored: the sites that have a loss: neither observed nor missing.
-        samples: the number of samples.
         given: whether the times were given by the caller.
     """
 
