@@ -34,8 +34,7 @@ class Complete:
     variants: int = 1
     """How many completions of each row."""
     steps: int = SAMPLING_STEPS
-    """The largest number of steps of the reverse chain, >= 1. The time grows with it; the error of the steps falls,
-    that of the network remains."""
+    """The largest number of steps, >= 1; time and accuracy grow with it, up to the network's own error."""
     sampler: SamplerName | None = None
     """How a step is made; selected for the model and the steps by default, and printed."""
     sampler_option: str | None = None
