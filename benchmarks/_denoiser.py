@@ -9,7 +9,7 @@ from tauleap.observed import Observed
 
 
 class FixedLogits(Denoiser):
-    """Says ``logits`` (batch, *shape, S) whatever it is asked."""
+    """Return ``logits`` (batch, *shape, S) for every input."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()

@@ -20,7 +20,7 @@ _PATIENCE = 1.0
 
 
 def be_patient(factor: float) -> None:
-    """Makes ``side_by_side`` go on for longer: on a busy machine that finds quiet moments."""
+    """Let ``side_by_side`` run longer: on a busy machine that finds quiet moments."""
     global _PATIENCE
     _PATIENCE = factor
 

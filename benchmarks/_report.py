@@ -40,7 +40,7 @@ def show(console: Console, results: dict[str, list[Row]]) -> None:
 
 
 def write(results: dict[str, list[Row]], command: str) -> None:
-    """Puts the sections of these groups in the place of their old ones."""
+    """Replace the sections of these groups by new ones."""
     sections = _sections()
     for group, rows in results.items():
         lines = [f"{datetime.date.today()}, {machine()}: `{command}`", ""]

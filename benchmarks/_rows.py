@@ -1,4 +1,4 @@
-"""What a benchmark reports, and how it is found."""
+"""The rows of a benchmark, and how benchmarks are found."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ def _rates_error(reverse: ReverseProcess, reference: Reference, pmf: Tensor, t: 
 
 @benchmark
 def narrow_rates() -> Iterator[Row]:
-    """What the same logits give in float32 and in float64."""
+    """Compare the results of the same logits in float32 and in float64."""
     cases: dict[str, ForwardProcess] = {
         "toy, Gaussian": Gaussian(32, Exponential(5.0, 5.0), 8.0, 1.0),
         "images, Gaussian": Gaussian(256, Exponential(3.0, 100.0), 512.0, 6.0),

@@ -1,4 +1,4 @@
-"""What a step costs beside the U-Net of the image experiment, at batch 8: everything but the network, in its time."""
+"""The cost of a step besides the U-Net of the image experiment, at batch 8, relative to the network."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TAU = 0.001
 
 
 class Two(nn.Module):
-    """Two numbers a site that cost nothing, in the place of the network's."""
+    """Return two numbers per site at no cost, instead of the network's."""
 
     def __init__(self) -> None:
         super().__init__()

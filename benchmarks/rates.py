@@ -29,7 +29,7 @@ def music() -> Iterator[Row]:
                 lambda: dense.rates(logits, x, times),  # noqa: B023
             )
             target = 10.0 if name == "uniform" and take is by_lists else None
-            yield Row(f"music, {name}, a time a sample{how}", theirs / ours, "x faster", at_least=target)
+            yield Row(f"music, {name}, one time per sample{how}", theirs / ours, "x faster", at_least=target)
         peak = peak_memory(lambda: reverse.rates(x, next(new_times)))  # noqa: B023
         yield Row(f"music, {name}: peak beyond the logits", peak / logits.nbytes, "x logits")
 

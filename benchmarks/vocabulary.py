@@ -17,7 +17,7 @@ _STATES = 50_257
 def text() -> Iterator[Row]:
     logits = torch.randn(4, 128, _STATES)
     x0 = torch.randint(_STATES - 1, (4, 128))
-    times = {"one time": 0.5, "a time a sample": torch.tensor([0.1, 0.4, 0.7, 1.0])}
+    times = {"one time": 0.5, "one time per sample": torch.tensor([0.1, 0.4, 0.7, 1.0])}
     for process in (Uniform(_STATES, Constant(3 / _STATES)), Absorbing(_STATES, LogLinear())):
         reverse = ReverseProcess(process, FixedLogits(logits))
         for when, t in times.items():

@@ -59,15 +59,15 @@ def main() -> None:
 
 
 def verdict(cells: list[str]) -> str:
-    """What the numbers of a row say, by two standard errors."""
+    """Interpret the numbers of a row, by two standard errors."""
     name = cells[0].partition(":")[0]
     samples, others, training, held_out = (tuple(map(float, cells[k].split(" ± "))) for k in (1, 2, 4, 5))
     nearer = others[0] - samples[0] > 2 * math.hypot(samples[1], others[1])
     likelier = held_out[0] - training[0] > 2 * math.hypot(training[1], held_out[1])
-    heart = "likelier than others: it has learnt part of them by heart" if likelier else "no likelier than others"
+    memorised = "likelier than others: it has memorised part of them" if likelier else "no likelier than others"
     return (
         f"{name}: samples are {'nearer' if nearer else 'no nearer'} to the training rows than other rows are, and the "
-        f"model finds its training rows {heart}."
+        f"model finds its training rows {memorised}."
     )
 
 

@@ -3,7 +3,7 @@
     pip install 'tauleap[fid]'
     python diagnostics/fidelity.py [--n 600] [--seed 0]
 
-The features are those of a small random network in the place of Inception, whose weights are a download: the real
+The features are those of a small random network instead of Inception, whose weights are a download: the real
 ``fid_and_is`` runs, from a folder of PNGs as ``tauleap sample`` writes them and from an array on disk, and the two
 numbers must agree to a relative 1e-6. The Inception Score is compared with its formula. Exit status 1 if they differ.
 """

@@ -1,4 +1,4 @@
-"""What the objectives are worth where everything can be written down: biases, limits, looseness.
+"""The objectives on enumerable spaces: biases, limits, looseness.
 
     python diagnostics/objective_bounds.py [--write]
 
@@ -223,7 +223,7 @@ def looseness() -> str:
 
 
 def undetermined() -> str:
-    """Birth/death rates fix two numbers a site; what the others do to what uses the whole posterior."""
+    """Birth/death rates fix two numbers per site; the effect of the others on results of the whole posterior."""
     forward = BirthDeath(5, Constant(3.0))
     law = data_law(forward, 2)
     rows = []

@@ -125,7 +125,7 @@ def different(gram: Tensor) -> float:
 
 
 def ratio(gram: Tensor) -> float:
-    """nan where there are too few draws to tell the signal from nothing."""
+    """nan where there are too few draws to distinguish the signal from noise."""
     signal = different(gram)
     return (float(gram.trace()) / len(gram) - signal) / signal if signal > 0 else math.nan
 

@@ -156,7 +156,7 @@ def main() -> None:
     }
     save_png(draw_laws(torch.stack(list(pictures.values())), list(pictures)), FIGURES / "toy_samplers.png")
     save_png(curves(distances, hellinger(floor, data)), FIGURES / "toy_curves.png")
-    told = (
+    introduction = (
         "![Hellinger distance against evaluations, one panel a grid](figures/toy_curves.png)\n\n"
         "![Laws of the samples at 16 evaluations](figures/toy_samplers.png)\n\n"
         "*The data's law; what comes out at 16 evaluations with tau-leaping and with ancestral steps on the grid "
@@ -167,7 +167,7 @@ def main() -> None:
         "probable x0 unless the table says otherwise; Hellinger distance sqrt(1 - sum sqrt(p q)). Evaluations of "
         f"simulation jump by jump are means over {DRAWS} samples, seed 0, the final one among them.*"
     )
-    write("samplers.md", "toy", "\n\n".join([told, *tables, exact, command]))
+    write("samplers.md", "toy", "\n\n".join([introduction, *tables, exact, command]))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
     python examples/01_two_states.py
 
 A coin shows heads (0) with probability 0.9. Noise turns it over at rate beta in either direction, so that after a while
-nobody knows how it lay. The reverse chain turns it back.
+its original side is unknown. The reverse chain turns it back.
 """
 
 import math

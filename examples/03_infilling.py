@@ -2,7 +2,7 @@
 
     python examples/03_infilling.py
 
-Sites that are given get no noise and do not jump, and the denoiser is told which they are. Prefix, middle or any other
+Sites that are given get no noise and do not jump, and the denoiser gets their mask. Prefix, middle or any other
 pattern are the same thing. Here the data is a chain of five letters whose law is known, so is the law of what is
 missing, and the two can be compared. With a trained model the same is `model.complete(x, observed)`.
 """

@@ -2,7 +2,7 @@
 
     python examples/04_your_own_denoiser.py
 
-Data are rows of six tokens in which every token is the one before it or the next in the alphabet. The denoiser is told
+Data are rows of six tokens in which every token is the one before it or the next in the alphabet. The denoiser gets
 the tokens that are left and the time, and answers with logits (batch, sites, states). A network that knows nothing of
 diffusion can also be wrapped: NetworkDenoiser(network).
 """

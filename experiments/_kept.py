@@ -51,7 +51,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
 
 def objective_of(folder: Path, objective: Objective) -> str:
-    """What the run was trained with, as one would write it: ``objective``, if that is what the run has recorded."""
+    """Return the objective of the run as it is written in code: ``objective``, if the run has recorded that."""
     other = differences({"objective": _recipe_of(folder)["objective"]}, {"objective": plainly(objective)})
     if other:
         raise SystemExit(f"{folder} was trained with another objective ({'; '.join(other)}): train it again")

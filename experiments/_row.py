@@ -1,4 +1,4 @@
-"""A row of an experiment's table, or a point of its curves: a model, a sampler, and how often the network is asked."""
+"""A row of a table, or a point of a curve: a model, a sampler, and the number of network evaluations."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Row:
 
     lattice: int | None = None
     """Times are multiples of one over it: those that a model in discrete time was trained for."""
-    told: bool = field(default=False, repr=False)
-    """Whether the network is told what to draw, all labels equally often."""
+    conditional: bool = field(default=False, repr=False)
+    """Whether samples are class-conditional, all labels equally often."""
 
     guidance: float = field(default=1.0, repr=False)
-    """The scale of ``tauleap.denoise.Guided``, which asks the network twice."""
+    """The scale of ``tauleap.denoise.Guided``, with two network evaluations."""
 
     over: float = field(default=0.01, repr=False)
-    """By which share the evaluations may be exceeded."""
+    """The fraction by which the evaluations may be exceeded."""
 
     @property
     def grid(self) -> Tensor:
@@ -47,11 +47,11 @@ class Row:
 
     def _cost(self, steps: int) -> float:
         """Evaluations, with correctors counted at the times at which they run, which on a coarse grid are few."""
-        asked = 1 if self.guidance == 1 else 2
+        per_call = 1 if self.guidance == 1 else 2
         if isinstance(self.sampler, WithCorrector):
             below = int((uniform_grid(steps, end=self.end)[1:] < self.sampler.start).sum())
-            return asked * (1 + steps + self.sampler.steps * below)
-        return asked * (1 + self.passes * steps)
+            return per_call * (1 + steps + self.sampler.steps * below)
+        return per_call * (1 + self.passes * steps)
 
     def at(self, evaluations: int) -> Row:
         """The same with another number of evaluations."""

@@ -1,4 +1,4 @@
-"""What the scripts of the experiments share: to train one model from the command line, and to run other scripts."""
+"""Shared functions of the experiments: train one model from the command line, run other scripts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tauleap.training import Recipe, Run, train
 def train_one(
     description: str, names: Collection[str], recipe: Callable[[str, Path, Path], Recipe], *, runs: Path, file: str
 ) -> None:
-    """``MODEL --data FILE --steps N``: trains one of the ``names``, or goes on with it.
+    """``MODEL --data FILE --steps N``: trains one of the ``names``, or resumes it.
 
     The learning rate falls to the last of the steps; the model has a folder of its own in ``runs``, if none is given.
     ``recipe`` makes one of the name, the data, and the folder in which the other models are.
@@ -25,7 +25,7 @@ def train_one(
     parser.add_argument("model", choices=names)
     parser.add_argument("--data", type=Path, required=True, help=file)
     parser.add_argument("--steps", type=int, default=None, help="those of the recipe, if not given")
-    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
+    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command resumes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=None)
     given = parser.parse_args()

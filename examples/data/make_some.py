@@ -27,7 +27,7 @@ def law() -> np.ndarray:
     """p(day, region, product, size, returned), float64 of shape (2, 5, 40, 5, 2).
 
     A region has its days, a day in a region its few products, a product its size, and what is returned depends on the
-    product and the size: each column tells much of the others.
+    product and the size: each column is informative about the others.
     """
     draw = np.random.default_rng(SEED)
     sizes = [len(categories) for categories in COLUMNS.values()]

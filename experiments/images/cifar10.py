@@ -4,7 +4,7 @@
 
 FILE is an .npz with ``x_train`` and ``x_test``, bytes (n, 32, 32, 3). Training is as published but for the batch,
 which a CPU would take a minute for, and the warm-up, which 30 steps would not see the end of; the samples have 20 steps
-in the place of 495. The loss of test images and its change go to results/cifar10.json.
+instead of 495. The loss of test images and its change go to results/cifar10.json.
 """
 
 from __future__ import annotations

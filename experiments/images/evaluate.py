@@ -4,7 +4,7 @@
     python experiments/images/evaluate.py --data FILE --rows tldr-0-64 --samples 100 --minutes 10
 
 A piece is 100 samples of a row. Pieces that are there already, of the same row and weights, are not made again, so the
-same command goes on where it was stopped; the first piece of every row comes before the second of any. What there is so
+same command resumes where it was stopped; the first piece of every row comes before the second of any. What there is so
 far is written to results/table.json. Models and the classifier are in runs/images, or where --models says; pieces are
 kept in its folder ``pieces``.
 """
@@ -70,7 +70,7 @@ def main() -> None:
             if name not in marks or mark_of(path) == marks[name]:
                 continue
             if time.monotonic() - began > 60 * arguments.minutes:
-                print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
+                print(f"the {arguments.minutes:g} minutes are over: run the same command again to resume")
                 return collect(models, arguments.models, loaded, eye)
             started = time.process_time()
             write_piece(path, draw(ROWS[name], models[ROWS[name].model], number), marks[name])
@@ -88,16 +88,16 @@ def opened(folder: Path) -> tl.Model:
 
 def mark(row: Row, model: tl.Model) -> str:
     """Of what a piece was made with: another row, or other weights, make another piece."""
-    made = f"{fingerprint(model)} {row} {row.told} {row.guidance} {PIECE}"
+    made = f"{fingerprint(model)} {row} {row.conditional} {row.guidance} {PIECE}"
     return hashlib.sha256(made.encode()).hexdigest()[:16]
 
 
 def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     """The samples of one piece, whose seed is its number, and how the sampler fared."""
     assert model.shape is not None
-    reverse, asked = model.reverse, 1
+    reverse, per_call = model.reverse, 1
     if row.guidance != 1:
-        reverse, asked = tl.ReverseProcess(model.process, Guided(model.denoiser, row.guidance, null_label=DIGITS)), 2
+        reverse, per_call = tl.ReverseProcess(model.process, Guided(model.denoiser, row.guidance, null_label=DIGITS)), 2
     with evaluating(reverse):
         drawn = sample(
             reverse,
@@ -105,12 +105,12 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
             (PIECE, *model.shape),
             grid=row.grid,
             final=row.final,
-            condition=torch.arange(PIECE) % DIGITS if row.told else None,
+            condition=torch.arange(PIECE) % DIGITS if row.conditional else None,
             generator=torch.Generator().manual_seed(number),
         )
     return {
         "x": drawn.x0.to(torch.uint8).numpy(),
-        "evaluations": np.array(asked * drawn.info.evaluations),
+        "evaluations": np.array(per_call * drawn.info.evaluations),
         "seconds": np.array(drawn.info.seconds),
         "jumped": drawn.info.jumped.numpy(),
         "clamped": drawn.info.clamped.numpy(),
@@ -136,7 +136,7 @@ def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: cl
             "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
             **measured(seen, len(seen.probs), reference),
             "digits": round(seen.digits, 2),
-            "obeyed": obeyed(seen) if row.told else None,
+            "obeyed": obeyed(seen) if row.conditional else None,
             "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
             "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
             "times": rounded(held[0]["times"]),
@@ -176,9 +176,9 @@ def mixed(features: Tensor) -> Tensor:
 
 
 def obeyed(seen: classifier.Seen) -> dict[str, float]:
-    """How often the classifier sees the digit that was asked for, whose pieces have all of them in turn."""
-    asked = torch.arange(len(seen.probs)) % PIECE % DIGITS
-    return numbers(Estimate.of_mean((seen.probs.argmax(1) == asked).double()))
+    """Return how often the classifier recognises the requested digit; pieces have all digits in turn."""
+    requested = torch.arange(len(seen.probs)) % PIECE % DIGITS
+    return numbers(Estimate.of_mean((seen.probs.argmax(1) == requested).double()))
 
 
 def pieces_of(name: str, model: tl.Model | None, folder: Path) -> list[dict[str, Any]]:
@@ -212,7 +212,7 @@ def of_real(real: classifier.Seen) -> dict[str, Any]:
 
 
 def of_noise(eye: classifier.Classifier) -> dict[str, Any]:
-    """What the classifier makes of pictures without anything in them: every level as likely as another."""
+    """Return the classifier's result for pictures of uniform noise."""
     x = torch.randint(256, (1000, 1, 28, 28), generator=torch.Generator().manual_seed(0))
     seen = eye.see(x.to(torch.uint8))
     digit = int(seen.probs.argmax(1).bincount(minlength=DIGITS).argmax())

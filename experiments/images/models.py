@@ -1,4 +1,4 @@
-"""The models of the experiment, and what differs between them. All are told the digit in one of two cases."""
+"""The models of the experiment, and what differs between them. All are trained with the label in one of two cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rows of the tables: a model, a sampler, and how often the network is asked."""
+"""The rows of the tables: a model, a sampler, and the number of network evaluations."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ def corrected(
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
 
-TOLD: dict[str, Any] = {"told": True, "over": 0.0}
-"""The digit is drawn first, evenly, and the network is told."""
-DISCRETE: dict[str, Any] = TOLD | {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
+CONDITIONAL: dict[str, Any] = {"conditional": True, "over": 0.0}
+"""Class-conditional samples: the digit is drawn first, uniformly."""
+DISCRETE: dict[str, Any] = CONDITIONAL | {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
 KINDS = {
-    "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST, **TOLD),
-    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3), **TOLD),
-    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **TOLD),
-    "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **TOLD),
-    "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **TOLD),
+    "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST, **CONDITIONAL),
+    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3), **CONDITIONAL),
+    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **CONDITIONAL),
+    "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **CONDITIONAL),
+    "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **CONDITIONAL),
     "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST, over=0.0),
-    "early": Row("ancestral steps, small network with the bound alone", "early", Ancestral(), LARGEST, **TOLD),
-    "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **TOLD),
+    "early": Row("ancestral steps, small network with the bound alone", "early", Ancestral(), LARGEST, **CONDITIONAL),
+    "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **CONDITIONAL),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
     "d3pm-absorbing": Row("D3PM absorbing", "d3pm-absorbing", Ancestral(), LARGEST, **DISCRETE),
 }
@@ -48,7 +48,7 @@ SWEEP = {
         f"{name}, {correctors} of {scale:g} below t = {start:g}",
         "gaussian",
         *corrected(correctors, scale, start, predictor),
-        **TOLD,
+        **CONDITIONAL,
     ).at(SWEEP_BUDGET)
     for name, predictor, correctors, scale, start in (
         ("tau-leaping", TauLeaping(), 3, 0.5, 0.1),

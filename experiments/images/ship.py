@@ -3,7 +3,7 @@
     python experiments/images/ship.py
 
 Takes runs/images/gaussian, or where --models says, and results/table.json, which evaluate.py has written for the same
-weights; writes src/tauleap/pretrained/models/mnist-small. Run diagnostics/copies.py afterwards, which asks what the
+weights; writes src/tauleap/pretrained/models/mnist-small. Run diagnostics/copies.py afterwards, which measures what the
 models of the package repeat.
 """
 

@@ -1,4 +1,4 @@
-"""The whole experiment, two processes at a time, from training to the page; killed and started again, it goes on.
+"""The whole experiment, two processes at a time, from training to the page; run it again to resume after a stop.
 
     nice -n 19 python experiments/music/all.py --data FILE --steps 4000 --shipped-steps 10000
 

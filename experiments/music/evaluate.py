@@ -4,7 +4,7 @@
     python experiments/music/evaluate.py --data FILE --rows uniform d3pm --completions 1 --minutes 10
 
 A piece is one run of a row through the 96 fixed test songs. Pieces that are there already, of the same weights, are not
-made again, so the same command goes on where it was stopped; the first run of every row comes before the second of any.
+made again, so the same command resumes where it was stopped; the first run of every row comes before the second of any.
 What there is so far is written to results/table.json. Models are in runs/music/MODEL, or where --models says; the
 shipped one is that of the package where there is no such run, and rows of other models that are not there stay as
 they were recorded. Pieces are kept in the folder ``pieces`` of --models.
@@ -65,13 +65,13 @@ def main() -> None:
             if model is None or mark_of(path) == marks[ROWS[name].model]:
                 continue
             if time.monotonic() - began > 60 * arguments.minutes:
-                print(f"the {arguments.minutes:g} minutes are over: the same command goes on")
+                print(f"the {arguments.minutes:g} minutes are over: run the same command again to resume")
                 return collect(pieces, arguments.models, test)
             started = time.process_time()
             piece = complete(ROWS[name], model, test, run)
             write_piece(path, piece, marks[ROWS[name].model])
-            told = " ".join(f"{number} {piece[number].mean():.4f}" for number in ("hellinger", "outliers"))
-            print(f"{name} {run}: {told}, {time.process_time() - started:.0f} s", flush=True)
+            measured = " ".join(f"{number} {piece[number].mean():.4f}" for number in ("hellinger", "outliers"))
+            print(f"{name} {run}: {measured}, {time.process_time() - started:.0f} s", flush=True)
     collect(pieces, arguments.models, test)
 
 

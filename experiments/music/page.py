@@ -164,14 +164,16 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
     ):
         if better in rows and worse in rows:
             gaps = [gap(rows[better], rows[worse], number) for number in ("hellinger", "outliers")]
-            told = ", ".join(f"{number} {found}" for number, found in zip(("hellinger", "outliers"), gaps, strict=True))
+            difference = ", ".join(
+                f"{number} {found}" for number, found in zip(("hellinger", "outliers"), gaps, strict=True)
+            )
             unlearnt = [name for name in (better, worse) if knows_nothing(table, rows[name]["model"])]
             verdict = (
                 "no verdict, as a model that is worse than chance in bits/dim is not trained far enough to say"
                 if unlearnt
                 else gaps[0].verdict
             )
-            lines.append(f'- The paper\'s "{claim}": the second minus the first is {told}: {verdict}.')
+            lines.append(f'- The paper\'s "{claim}": the second minus the first is {difference}: {verdict}.')
     if "birth-death" in rows:
         steps = zip(rows["birth-death"]["rejected"], rows["birth-death"]["times"], strict=True)
         early = fmean(part for part, t in steps if t > 0.6)

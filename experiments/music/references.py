@@ -1,4 +1,4 @@
-"""What the two numbers are for completions that need no model: the rows that give a table its meaning.
+"""Baselines: the two numbers for completions without a model.
 
     python experiments/music/references.py --data FILE
 

@@ -1,4 +1,4 @@
-"""The rows of the tables and the points of the curves: a model, a sampler, and how often the network is asked."""
+"""The rows of the tables and the points of the curves: a model, a sampler, and the number of network evaluations."""
 
 from __future__ import annotations
 

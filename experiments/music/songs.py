@@ -40,13 +40,13 @@ class Songs:
         return self.test[order[:TESTED].sort().values]
 
     def scrambled(self) -> tuple[Dataset, Dataset]:
-        """What the models of the table are trained and validated with."""
+        """Return the training and validation data of the models of the table."""
         parts = (self.train, self.validation)
         train, held_out = (Dataset(FORM.states(part), NUM_STATES) for part in parts)
         return train, held_out
 
     def transposed(self) -> tuple[Dataset, Dataset]:
-        """What the shipped model is trained with: the looser subset in twelve keys. Its states are pitches."""
+        """Return the training data of the shipped model: the looser subset in twelve keys. Its states are pitches."""
         return in_all_keys(Dataset(self.train_all, NUM_STATES)), Dataset(self.validation, NUM_STATES)
 
 

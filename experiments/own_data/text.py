@@ -4,7 +4,7 @@
     python experiments/own_data/text.py --data FILE --noise uniform
 
 FILE is an .npz with ``train`` and ``test``, one axis of character numbers each, and ``vocab``, the characters. Each
-command trains in runs/text-NOISE, goes on there when it is given again, measures bits/char on the test text, draws
+command trains in runs/text-NOISE, resumes there when it is run again, measures bits/char on the test text, draws
 samples, and writes docs/experiments/text.md and its figure from what has been measured so far.
 """
 
@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and vocab")
     parser.add_argument("--noise", choices=NOISES, required=True)
     parser.add_argument("--steps", type=int, default=6000, help="of training")
-    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command goes on")
+    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command resumes")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--windows", type=int, default=None, help="of the test text to measure; all if absent")
     parser.add_argument("--out", type=Path, default=None, help="runs/text-NOISE if absent")
@@ -91,7 +91,7 @@ def main() -> None:
     result = train(made, Run(out, minutes=arguments.minutes, tensorboard=False))
     print(f"{result.stopped} at step {result.step}")
     if result.stopped != "finished":
-        print("give the same command again to go on")
+        print("run the same command again to resume")
         return
 
     model = tl.load(result.checkpoint)

@@ -26,7 +26,7 @@ _TIMES_AT_ONCE = 64
 
 
 class Constants(NamedTuple):
-    """What the bound is made of: |R|, S, D, C1, C2 and t_mix."""
+    """The quantities of the bound: |R|, S, D, C1, C2 and t_mix."""
 
     exit_rate: float
     num_states: int

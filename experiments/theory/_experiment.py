@@ -103,7 +103,7 @@ def picture(words: str, name: str) -> str:
 
 
 def folded(summary: str, text: str) -> str:
-    """What a reader opens if he wants to."""
+    """Return a folded part of the page."""
     return f'<details markdown="1">\n<summary>{summary}</summary>\n\n{text}\n\n</details>'
 
 

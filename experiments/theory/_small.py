@@ -32,7 +32,7 @@ def chain_law(sites: int, num_states: int = STATES, *, field: float = 0.6, coupl
     """Neighbouring sites like to agree, low states are likelier: exp(-field sum x / (S - 1) + coupling agreements).
 
     Every state is possible, and changing one site changes the probability by at most exp(field + 2 coupling), however
-    many sites there are: what Theorem 1 asks of the data.
+    many sites there are: the assumption of Theorem 1 on the data.
     """
     x = joint_states(num_states, sites).double()
     agreements = (x[:, 1:] == x[:, :-1]).double().sum(-1)

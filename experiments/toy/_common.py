@@ -1,4 +1,4 @@
-"""What the scripts of this folder share: the model, results that survive a stop, and the page."""
+"""Shared by the scripts of this folder: the model, results that survive a stop, and the page."""
 
 from __future__ import annotations
 

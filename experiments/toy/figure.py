@@ -4,7 +4,7 @@
 
 Laws are pushed exactly through every sampler that has a one-step kernel; beside them are draws, whose histogram has a
 distance of its own that falls with their number. Results are kept in experiments/toy/results/, so that a run which was
-stopped goes on; remove a file there to work it out again. ``--write`` makes docs/figures/toy.png and fills
+stopped is resumed; remove a file there to work it out again. ``--write`` makes docs/figures/toy.png and fills
 docs/experiments/toy.md. About 40 minutes of one core.
 """
 

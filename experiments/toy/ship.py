@@ -2,7 +2,7 @@
 
     python experiments/toy/ship.py [--out runs/toy]
 
-The same as `tauleap train toy`, whose run in the same folder goes on. About a minute and a half of one core.
+The same as `tauleap train toy`, whose run in the same folder is resumed. About a minute and a half of one core.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sites whose data is given: prefix, suffix, holes and any other pattern are one thing."""
+"""Observed sites: prefixes, suffixes, holes and any other pattern."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from tauleap._shapes import SiteMask, States
 
 @dataclass(frozen=True)
 class Observed:
-    """``values`` (batch, *shape) are known where ``mask`` is true: no noise, no loss and no jumps there.
+    """Mark sites as observed, with their values: no noise, no loss and no jumps there.
 
-    ``mask`` may also be (*shape), one pattern for the whole batch. What ``values`` holds elsewhere is never looked at.
+    A prefix, a suffix, a hole and any other pattern are masks.
+
+    Args:
+        mask: True where the value is observed, bool of the shape of ``values``, or (*shape) for the whole batch.
+        values: The values, int64 (batch, *shape); ignored where the mask is false.
+
+    Raises:
+        TypeError: ``mask`` is not bool, or ``values`` is not int64.
+        ValueError: The shapes do not match.
 
     >>> prefix = Observed(torch.tensor([True, True, False]), torch.tensor([[4, 2, 0]]))
     >>> prefix.fill(torch.tensor([[1, 1, 1]]))
@@ -42,21 +50,29 @@ class Observed:
         object.__setattr__(self, "values", values.contiguous())
 
     def fill(self, x: States) -> States:
-        """``x`` with the known values in their places."""
+        """Return ``x`` with the observed values filled in.
+
+        Args:
+            x: The states.
+        """
         return torch.where(self.mask, self.values, x)
 
     def to(self, device: torch.device) -> Observed:
         """Return the pattern on ``device``.
 
         Args:
-            device: where to.
+            device: The device to copy to.
         """
         return self if self.mask.device == device else Observed(self.mask.to(device), self.values.to(device))
 
     def check(self, x: States, num_states: int, data_states: Tensor | None = None, *, name: str = "x") -> None:
-        """Refuses a pattern that does not fit the states ``x``, called ``name``, of ``num_states`` states each.
+        """Raise a ValueError for a pattern that does not match the states ``x``.
 
-        ``data_states``, bool (S,) or (*shape, S), says which of them data may have, if not all.
+        Args:
+            x: The states.
+            num_states: The number of states of a site.
+            data_states: The states that data can have, bool (S,) or (*shape, S). Default: all.
+            name: The name of ``x`` in messages. Default: "x".
         """
         if self.mask.shape != x.shape:
             raise ValueError(f"observed must have the shape of {name}, {tuple(x.shape)}, got {tuple(self.mask.shape)}")
@@ -73,7 +89,7 @@ class Observed:
 
 
 def check_observed(observed: object) -> Observed:
-    """Refuses what only looks like an ``Observed``."""
+    """Return ``observed``; raise a TypeError for an object of another class."""
     if not isinstance(observed, Observed):
         raise TypeError(f"observed must be an Observed(mask, values), got {type(observed).__name__}")
     return observed

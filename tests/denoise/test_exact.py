@@ -91,5 +91,5 @@ def test_states_that_data_cannot_have_are_refused_in_the_law() -> None:
     ExactDenoiser(law, per_site)
     with pytest.raises(ValueError, match=r"dimension 0 the states \[2\]"):
         ExactDenoiser(law.mT.contiguous(), per_site)
-    with pytest.raises(ValueError, match="2 sites with laws of their own, pmf has 1"):
+    with pytest.raises(ValueError, match="2 sites with different distributions, pmf has 1"):
         ExactDenoiser(torch.tensor([0.5, 0.5, 0.0]), per_site)

@@ -1,4 +1,4 @@
-"""NetworkDenoiser: any network, given what it asks for and nothing that it would ignore."""
+"""NetworkDenoiser: any network, called with the arguments that it takes."""
 
 import pytest
 import torch
@@ -28,7 +28,7 @@ class Table(nn.Module):
 
 
 class Conditional(Table):
-    """Is told which sites are given, and a number a sample besides."""
+    """Takes the mask of the observed sites, and one number per sample."""
 
     def forward(self, x: Tensor, t: Tensor, observed: Tensor | None = None, condition: Tensor | None = None) -> Tensor:
         out = super().forward(x, t)
@@ -74,7 +74,7 @@ def test_the_logits_are_those_of_the_network() -> None:
 
 
 def test_times_come_one_a_sample_in_the_precision_of_the_network() -> None:
-    """One number, a tensor of one, one a sample: the network sees the same, to the last digit."""
+    """One number, a tensor of one, one per sample: the network gets the same, to the last digit."""
     seen = []
 
     class Spy(Table):

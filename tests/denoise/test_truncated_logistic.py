@@ -148,7 +148,7 @@ def test_extreme_outputs_keep_finite_probabilities_and_gradients(out: tuple[floa
 
 def test_a_network_with_another_number_of_outputs_is_refused() -> None:
     denoiser = TruncatedLogistic(Fixed(torch.zeros(3)), 9)
-    with pytest.raises(ValueError, match="two numbers a site"):
+    with pytest.raises(ValueError, match="two numbers per site"):
         denoiser(torch.zeros(1, 2, dtype=torch.int64), 0.5)
 
 

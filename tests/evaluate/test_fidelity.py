@@ -43,7 +43,7 @@ class StandInBase(nn.Module):
 
 
 class StandIn(ModuleType):
-    """What is called of torch-fidelity; ``asked`` keeps the options of the last call."""
+    """The functions of torch-fidelity that are called; ``options`` holds those of the last call."""
 
     FeatureExtractorBase = StandInBase
     KEY_METRIC_FID, KEY_METRIC_ISC_MEAN, KEY_METRIC_ISC_STD = "fid", "mean", "std"
@@ -51,14 +51,14 @@ class StandIn(ModuleType):
     def __init__(self) -> None:
         super().__init__("torch_fidelity")
         self.known: dict[str, Any] = {}
-        self.asked: dict[str, Any] = {}
+        self.options: dict[str, Any] = {}
 
     def register_feature_extractor(self, name: str, cls: type) -> None:
         assert name not in self.known
         self.known[name] = cls
 
     def calculate_metrics(self, **options: Any) -> dict[str, float]:
-        self.asked = options
+        self.options = options
         if isinstance(options["feature_extractor"], str) and options["feature_extractor"] not in self.known:
             return {"fid": 1.0, "mean": 2.0, "std": 0.5}
         cls = self.known[options["feature_extractor"]]
@@ -94,7 +94,7 @@ def package(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def small(package: Any) -> Any:
-    """A network of two layers in the place of Inception, in float64 so that rounding is far below what is compared."""
+    """A network of two layers instead of Inception, in float64 so that rounding is far below what is compared."""
 
     class Small(package.FeatureExtractorBase):
         def __init__(self) -> None:
@@ -164,20 +164,20 @@ def test_what_torch_fidelity_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_p
     found = fid_and_is(
         drawn(0, 12, 9), "cifar10-train", weights=weights, cache=tmp_path / "c", datasets=tmp_path / "d", device="cpu"
     )
-    asked = package.asked
-    assert (asked["feature_extractor"], asked["input2"], asked["cuda"]) == (
+    options = package.options
+    assert (options["feature_extractor"], options["input2"], options["cuda"]) == (
         "inception-v3-compat",
         "cifar10-train",
         False,
     )
-    assert (asked["cache"], asked["cache_root"]) == (True, str(tmp_path / "c"))
-    assert (asked["datasets_root"], asked["datasets_download"]) == (str(tmp_path / "d"), True)
-    assert asked["feature_extractor_weights_path"] == str(weights)
-    assert (asked["fid"], asked["isc"], asked["isc_splits"], asked["verbose"]) == (True, True, 10, False)
+    assert (options["cache"], options["cache_root"]) == (True, str(tmp_path / "c"))
+    assert (options["datasets_root"], options["datasets_download"]) == (str(tmp_path / "d"), True)
+    assert options["feature_extractor_weights_path"] == str(weights)
+    assert (options["fid"], options["isc"], options["isc_splits"], options["verbose"]) == (True, True, 10, False)
     kind = "inception-v3-compat"
     assert found == Fidelity(1.0, 2.0, 0.5, n=12, n_reference=50_000, extractor=kind, weights=str(weights))
     fid_and_is(drawn(0, 12, 9), drawn(0, 12, 9))
-    assert (package.asked["cache"], package.asked["feature_extractor_weights_path"]) == (False, None)
+    assert (package.options["cache"], package.options["feature_extractor_weights_path"]) == (False, None)
 
 
 def test_what_may_stand_beside_published_figures() -> None:
@@ -194,10 +194,10 @@ def test_what_may_stand_beside_published_figures() -> None:
         ({"isc_layer": "logits"}, "layer logits"),
         ({"splits": 5}, "5 splits"),
     ]
-    for other, told in others:
+    for other, remark in others:
         found = replace(good, **other)
         assert not found.comparable
-        assert f"{told}: not to be compared with published figures" in str(found)
+        assert f"{remark}: not to be compared with published figures" in str(found)
 
 
 def test_what_was_asked_for_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,13 +227,13 @@ def test_refused(package: Any, tmp_path: Path) -> None:
         (lambda: fid_and_is(good[:9], good), ValueError, "samples must be at least 10 pictures, got 9"),
         (lambda: fid_and_is(good, good[:1]), ValueError, "reference must be at least 2 pictures, got 1"),
         (lambda: fid_and_is(good, good / 255), TypeError, "reference must hold shades"),
-        (lambda: fid_and_is(good, "no/such"), FileNotFoundError, "no file or folder no/such"),
-        (lambda: fid_and_is("no.npy", good), FileNotFoundError, r"no file or folder no\.npy"),
+        (lambda: fid_and_is(good, "no/such"), FileNotFoundError, "existing file or folder, got no/such"),
+        (lambda: fid_and_is("no.npy", good), FileNotFoundError, r"existing file or folder, got no\.npy"),
         (lambda: fid_and_is(good, good, splits=0), ValueError, "splits must be"),
         (lambda: fid_and_is(good, good, batch_size=0), ValueError, "batch_size must be"),
         (lambda: fid_and_is(good, good, extractor=nn.Linear(1, 1)), TypeError, "FeatureExtractorBase, got Linear"),
         (lambda: fid_and_is(good, good, extractor=extractor, cache=tmp_path), ValueError, "by name"),
-        (lambda: fid_and_is(good, good, weights=tmp_path / "no"), FileNotFoundError, "no file of weights"),
+        (lambda: fid_and_is(good, good, weights=tmp_path / "no"), FileNotFoundError, "weights must be a file"),
         (lambda: fid_and_is(good, good, weights=tmp_path / "w.pth"), ValueError, "and nothing else"),
     ]
     for call, error, message in calls:
@@ -247,5 +247,5 @@ def test_the_pictures_are_those_that_were_given(monkeypatch: pytest.MonkeyPatch)
     samples = drawn(0, 12, 256)
     fid_and_is(samples, samples[:, :1])
     for place in range(12):
-        assert torch.equal(package.asked["input1"][place], torch.from_numpy(samples[place]))
-        assert torch.equal(package.asked["input2"][place], pictures(samples[:, :1])[place])
+        assert torch.equal(package.options["input1"][place], torch.from_numpy(samples[place]))
+        assert torch.equal(package.options["input2"][place], pictures(samples[:, :1])[place])

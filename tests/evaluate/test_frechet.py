@@ -142,8 +142,8 @@ def test_the_standard_error_is_that_of_repetitions() -> None:
         for k in range(150)
     ]
     spread = float(np.std([each.value for each in found], ddof=1))
-    told = math.sqrt(float(np.mean([each.stderr**2 for each in found])))
-    assert told == pytest.approx(spread, rel=4 / math.sqrt(2 * 150))
+    stderr = math.sqrt(float(np.mean([each.stderr**2 for each in found])))
+    assert stderr == pytest.approx(spread, rel=4 / math.sqrt(2 * 150))
 
 
 GOOD = torch.zeros(30, 2)

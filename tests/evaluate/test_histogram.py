@@ -35,13 +35,13 @@ def test_laws() -> None:
 
 
 def test_the_standard_error_is_that_of_repetitions() -> None:
-    """500 repetitions: the spread of the values within 4 standard errors (12.6 %) of the mean error that is told."""
+    """500 repetitions: the spread of the values within 4 standard errors (12.6 %) of the reported mean error."""
     generator = torch.Generator().manual_seed(0)
     other = torch.tensor([[0.1, 0.2, 0.0], [0.1, 0.3, 0.1], [0.0, 0.1, 0.1]], dtype=torch.float64)
     found = [hellinger(draws(LAW, 400, generator), other) for _ in range(500)]
     spread = torch.tensor([each.value for each in found]).std().item()
-    told = torch.tensor([each.stderr for each in found]).mean().item()
-    assert told == pytest.approx(spread, rel=4 / math.sqrt(2 * 500))
+    stderr = torch.tensor([each.stderr for each in found]).mean().item()
+    assert stderr == pytest.approx(spread, rel=4 / math.sqrt(2 * 500))
 
 
 @pytest.mark.parametrize(

@@ -332,18 +332,18 @@ def test_exact_law_of_a_wrong_model(name: str) -> None:
 def test_exact_law_under_a_condition() -> None:
     """The condition is the power to which the posterior is taken."""
 
-    class AsTold(Tempered):
+    class ByCondition(Tempered):
         def forward(self, x_t, t, *, observed=None, condition=None):
             return Posterior(condition.reshape(-1, 1, 1) * self.exact(x_t, t).logits)
 
     process = MIXED["rank one"]
     law = even_law(process, 2)
-    told = ReverseProcess(process, AsTold(law, process, 0.0))
+    conditional = ReverseProcess(process, ByCondition(law, process, 0.0))
     for power in (0.5, 1.0):
         condition = torch.tensor([[power]], dtype=torch.float64)
         expected = exact_law(ReverseProcess(process, Tempered(law, process, power)), (2,), eps=0.3, tolerance=1e-4)
-        assert_close(exact_law(told, (2,), eps=0.3, tolerance=1e-4, condition=condition), expected)
-        found = exact_log_likelihood(told, joint_states(3, 2), eps=0.3, tolerance=1e-4, condition=condition)
+        assert_close(exact_law(conditional, (2,), eps=0.3, tolerance=1e-4, condition=condition), expected)
+        found = exact_log_likelihood(conditional, joint_states(3, 2), eps=0.3, tolerance=1e-4, condition=condition)
         assert_close(found, expected.reshape(-1).log())
 
 
@@ -416,7 +416,7 @@ def test_bad_input() -> None:
         ({"observed": Observed(everything[:2], data[:2])}, "observed must have the shape of data"),
         ({"missing": everything[:, :1]}, "missing must have the shape of data"),
         ({"times": GridTimes(8)}, r"integral over all times .* write times=UniformTimes\(eps\)"),
-        ({"times": ReweightedTimes(power=1.5)}, r"no bound on the likelihood: write times=LogUniformTimes\(\)"),
+        ({"times": ReweightedTimes(power=1.5)}, r"does not bound the likelihood: write times=LogUniformTimes\(\)"),
     ):
         with pytest.raises(ValueError, match=message):
             bits_per_dim(reverse, **({"data": data} | arguments))

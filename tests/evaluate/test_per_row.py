@@ -44,7 +44,7 @@ def test_several_runs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("samples", "reference", "told"),
+    ("samples", "reference", "message"),
     [
         (torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64), "samples must be int64 rows"),
         (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), "reference must be int64 rows"),
@@ -52,6 +52,6 @@ def test_several_runs() -> None:
         (torch.full((1, 3), -1), torch.zeros(1, 3, dtype=torch.int64), "samples"),
     ],
 )
-def test_refused(samples: torch.Tensor, reference: torch.Tensor, told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_refused(samples: torch.Tensor, reference: torch.Tensor, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         row_outliers(samples, reference)

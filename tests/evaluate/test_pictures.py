@@ -122,7 +122,7 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
         (drawn(5, 4), ValueError, r"got shape \(5, 4\)"),
         (drawn(0, 3, 4, 4), ValueError, r"got shape \(0, 3, 4, 4\)"),
         (3, TypeError, "got int"),
-        (Path("no/such"), FileNotFoundError, "no file or folder no/such"),
+        (Path("no/such"), FileNotFoundError, "existing file or folder, got no/such"),
     ],
 )
 def test_refused(source: object, error: type[Exception], message: str) -> None:
@@ -155,7 +155,7 @@ def test_refused_files(tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     bad.mkdir()
     (bad / "x.png").write_bytes(b"no picture")
-    with pytest.raises(ValueError, match=r"x\.png is no PNG or JPEG"):
+    with pytest.raises(ValueError, match=r"x\.png is not a PNG or JPEG"):
         pictures(bad)[0]
     PIL.Image.fromarray(drawn(4, 4).astype(np.uint16) * 257).save(bad / "x.png")
     with pytest.raises(ValueError, match="not 8 bits a channel"):

@@ -53,7 +53,7 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
             "frechet": {"value": 10.0 + number, "stderr": 1.0},
             "recognised": one,
             "digits": 9.5,
-            "obeyed": one if row.told else None,
+            "obeyed": one if row.conditional else None,
             "jumped": [0.5, 0.25],
             "clamped": [0.0, 0.125],
             "times": [0.5, 0.01],
@@ -157,13 +157,13 @@ def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleTy
 
 
 def test_pieces_of_other_rows_are_told_apart(images: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By everything that decides the samples: of two rows of one sampler and budget, one may be told the digit."""
+    """By everything that decides the samples: of two rows of one sampler and budget, one may be class-conditional."""
     evaluate, rows = images["evaluate"], images["rows"].ROWS
     monkeypatch.setattr(evaluate, "fingerprint", lambda _: "weights")
     assert len({evaluate.mark(row, None) for row in rows.values()}) == len(rows)
-    told, untold = rows["ancestral-64"], rows["untold-64"]
-    assert evaluate.mark(replace(told, label=untold.label), None) != evaluate.mark(untold, None)
-    assert evaluate.mark(replace(told, guidance=2.0), None) != evaluate.mark(told, None)
+    conditional, unconditional = rows["ancestral-64"], rows["untold-64"]
+    assert evaluate.mark(replace(conditional, label=unconditional.label), None) != evaluate.mark(unconditional, None)
+    assert evaluate.mark(replace(conditional, guidance=2.0), None) != evaluate.mark(conditional, None)
 
 
 def test_a_run_of_another_objective_is_refused(images: dict[str, ModuleType], tmp_path: Path) -> None:

@@ -81,12 +81,12 @@ def test_knows_which_sites_are_given(case) -> None:
 @pytest.mark.parametrize("name", ["mlp", "music", "unet"])
 def test_the_published_networks_are_not_told_which_sites_are_given(name: str, all_cases) -> None:
     case = all_cases[name]
-    told, untold = case.network(), case.network(mark_observed=False)
-    assert sum(p.numel() for p in told.parameters()) > sum(p.numel() for p in untold.parameters())
-    assert type(untold)().config["mark_observed"] is False
+    with_mask, without_mask = case.network(), case.network(mark_observed=False)
+    assert sum(p.numel() for p in with_mask.parameters()) > sum(p.numel() for p in without_mask.parameters())
+    assert type(without_mask)().config["mark_observed"] is False
     x, t = case.x(), torch.rand(3)
-    untold.eval()
-    assert torch.equal(untold(x, t, observed=torch.ones_like(x, dtype=torch.bool)), untold(x, t))
+    without_mask.eval()
+    assert torch.equal(without_mask(x, t, observed=torch.ones_like(x, dtype=torch.bool)), without_mask(x, t))
 
 
 def test_every_parameter_gets_a_gradient(case) -> None:

@@ -1,4 +1,4 @@
-"""Networks that share the times among themselves."""
+"""Several networks, each for an interval of times."""
 
 import pytest
 import torch
@@ -91,7 +91,7 @@ class Plain(nn.Module):
 
 
 def test_networks_are_given_what_they_take() -> None:
-    """As when they are asked alone: no mask where there is no parameter for it, and an error for a lost label."""
+    """As when they are called alone: no mask where there is no parameter for it, and an error for a missing label."""
     x = torch.zeros(2, 3, dtype=torch.int64)
     given = tl.Observed(torch.tensor([True, False, False]).expand(2, 3), x)
     denoiser = NetworkDenoiser(TimeExperts([Plain(), ResidualMLP(6, (3,), width=8, mark_observed=True)], at=[0.5]))
@@ -153,7 +153,7 @@ def test_is_kept_with_a_model(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("as_users_call")
-def test_refuses_what_is_no_sharing_of_times() -> None:
+def test_invalid_lists_of_times_are_refused() -> None:
     parts = networks(2)
     for wrong in ([], [0.3, 0.6]):
         with pytest.raises(ValueError, match=r"one time fewer.*write TimeExperts\(\[early, late\], at=\[0.3\]\)"):
@@ -161,7 +161,7 @@ def test_refuses_what_is_no_sharing_of_times() -> None:
     with pytest.raises(ValueError, match="one time fewer"):
         TimeExperts(parts[:1], at=[])
     for wrong in ([0.6, 0.3], [0.3, 0.3], [0.3, 1.0]):
-        with pytest.raises(ValueError, match=r"rising times in \(0, 1\)"):
+        with pytest.raises(ValueError, match=r"increasing times in \(0, 1\)"):
             TimeExperts(networks(), at=wrong)
     with pytest.raises(ValueError, match="a time of at must be"):
         TimeExperts(parts, at=[0.0])
@@ -171,7 +171,7 @@ def test_refuses_what_is_no_sharing_of_times() -> None:
     other = UNet(6, 1, width=4, multipliers=(1,), attention_levels=(), num_classes=5)
     with pytest.raises(ValueError, match=r"the same num_classes, got \[2, 5\]"):
         TimeExperts([parts[0], other], at=[0.3])
-    with pytest.raises(ValueError, match=r"answer in one shape, got \(3, 6\), \(3, 7\)"):
+    with pytest.raises(ValueError, match=r"outputs of one shape per sample, got \(3, 6\), \(3, 7\)"):
         TimeExperts([Plain(6), Plain(7)], at=[0.3])(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9]))
     with pytest.raises(TypeError, match="networks must be"):
         TimeExperts([parts[0], 3], at=[0.3])  # pyright: ignore[reportArgumentType]

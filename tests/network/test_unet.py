@@ -84,7 +84,7 @@ def test_the_axis_of_channels_may_be_last_or_left_out() -> None:
 
 
 def test_patches_leave_where_they_entered() -> None:
-    """What the convolutions are shown at a patch, given back by them, is the picture again."""
+    """Patches that are passed through unchanged give the picture again."""
     network = picture_network(image_channels=2, patch=2)
     x, seen = torch.randint(6, (2, 2, 16, 8)), []
     network.input.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
@@ -120,7 +120,7 @@ def test_labels_reach_every_picture_on_its_own() -> None:
 
 
 def test_a_network_without_patches_is_described_as_before() -> None:
-    """So that runs from before there were any go on."""
+    """Runs of versions without labels can be resumed."""
     assert "patch" not in describe(picture_network(), "network")
     assert describe(picture_network(patch=2), "network")["patch"] == 2
 

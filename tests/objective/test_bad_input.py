@@ -105,7 +105,7 @@ def test_data_that_the_process_cannot_have() -> None:
         (lambda: UniformTimes(1.0), ValueError, r"eps must be a time in \(0, 1\)"),
         (lambda: UniformTimes(stratified=1), TypeError, "stratified must be True or False"),
         (lambda: WeightedTimes([1.0, -1.0]), ValueError, r"weights must be numbers > 0, .* got \[1.0, -1.0\]"),
-        (lambda: WeightedTimes([1.0, 0.0]), ValueError, "would never be seen"),
+        (lambda: WeightedTimes([1.0, 0.0]), ValueError, "would be ignored"),
         (lambda: WeightedTimes([]), ValueError, "weights must be numbers > 0"),
         (lambda: WeightedTimes(3.0), TypeError, "weights must be a list of numbers > 0, .* got float"),
         (lambda: WeightedTimes(torch.ones(2)), TypeError, r"got Tensor: write weights.tolist\(\)"),
@@ -127,7 +127,7 @@ def test_data_that_the_process_cannot_have() -> None:
         (
             lambda: fitted_times(torch.linspace(0.01, 1, 99), torch.rand(99), parts=1, even=2),
             ValueError,
-            "even must be a share",
+            "even must be a fraction",
         ),
     ],
 )

@@ -89,7 +89,7 @@ def test_early_birth_death_rates_tell_how_far_x0_is_and_no_more() -> None:
 
 
 def test_birth_death_rates_do_not_fix_the_posterior() -> None:
-    """The rates have two numbers a site, up and down; S - 1 are needed for p(x0 | x). Two posteriors, one loss."""
+    """The rates have two numbers per site, up and down; S - 1 are needed for p(x0 | x). Two posteriors, one loss."""
     process = PROCESSES["birth/death"]
     reverse, law = setting("birth/death")
     descend(CompleteElbo(), reverse, law, TIME)

@@ -1,4 +1,4 @@
-"""What is added shares one draw and one pass; which state each part sees."""
+"""Objectives that are added share one draw and one pass; which state each part gets."""
 
 import pytest
 import torch
@@ -81,10 +81,10 @@ def test_mean_reduction_divides_by_the_scored_sites() -> None:
     assert_close(mean, total / torch.tensor([1.0] * 4 + [2.0] * 4).double())
 
 
-def test_parts_that_ask_for_different_times_are_refused() -> None:
-    with pytest.raises(ValueError, match="share their times"):
+def test_parts_with_different_times_are_refused() -> None:
+    with pytest.raises(ValueError, match="must have the same times"):
         CompleteElbo(times=UniformTimes(0.05)) + CrossEntropy(times=UniformTimes(0.01))
-    with pytest.raises(ValueError, match="share their times"):
+    with pytest.raises(ValueError, match="must have the same times"):
         DiscreteTimeElbo(10) + DiscreteTimeElbo(20)
     weighted = WeightedTimes([1.0, 2.0])
     assert (CompleteElbo(times=weighted) + CrossEntropy()).times is weighted

@@ -104,11 +104,11 @@ def test_shared_times_are_shared() -> None:
 
 
 def test_kernels_of_shared_times_are_made_once(monkeypatch) -> None:
-    process, asked = BirthDeath(3, Constant(2.0)), []
+    process, requested = BirthDeath(3, Constant(2.0)), []
     make = BirthDeath.kernel
-    monkeypatch.setattr(BirthDeath, "kernel", lambda self, t, *more: asked.append(t) or make(self, t, *more))
+    monkeypatch.setattr(BirthDeath, "kernel", lambda self, t, *more: requested.append(t) or make(self, t, *more))
     Subsampled(CompleteElbo(), site_fraction=0.5, samples_per_time=4)(reverse(process), data(8))
-    assert [len(t) for t in asked if isinstance(t, Tensor)] == [2]
+    assert [len(t) for t in requested if isinstance(t, Tensor)] == [2]
 
 
 def test_any_number_of_pieces_of_a_batch_gives_one_loss() -> None:

@@ -236,7 +236,7 @@ def test_reweighted_times_weigh_by_parts_with_mean_one() -> None:
 
 def test_reweighted_times_need_one_kind_of_weight() -> None:
     for given in ({}, {"power": 1.5, "weights": [1.0]}):
-        with pytest.raises(ValueError, match="ReweightedTimes needs one of power"):
+        with pytest.raises(ValueError, match="ReweightedTimes needs exactly one of power"):
             ReweightedTimes(**given)
     with pytest.raises(ValueError, match="weights must be numbers > 0"):
         ReweightedTimes(weights=[1.0, 0.0])

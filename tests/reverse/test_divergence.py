@@ -14,7 +14,7 @@ SIZE = 4
 
 
 class Silent(Denoiser):
-    """Nobody asks it: every posterior is given."""
+    """It is never evaluated: every posterior is given."""
 
     def forward(self, x_t, t, *, observed=None, condition=None):
         raise AssertionError

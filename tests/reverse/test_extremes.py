@@ -138,7 +138,7 @@ def test_where_nothing_is_left_rates_are_numbers() -> None:
 
 
 def test_the_posterior_given_is_the_posterior_used() -> None:
-    """With ``posterior=`` the denoiser is not asked again."""
+    """With ``posterior=`` the denoiser is not evaluated again."""
     process = Uniform(4, Constant(0.5))
     x = torch.tensor([[0, 1], [2, 3]])
     reverse = ReverseProcess(process, GivenLogits(torch.randn(2, 2, 4, generator=torch.Generator().manual_seed(0))))

@@ -150,7 +150,7 @@ def test_the_corrector_and_observed_sites() -> None:
 
 
 def test_a_given_posterior_is_not_changed() -> None:
-    """It can be used again, whatever was asked of it."""
+    """It can be used again after any call."""
     reverse, x = case(Gaussian(SIZE, Exponential(3.0, 100.0), 128.0, 3.0), sites=3, seed=7)
     posterior = reverse.posterior(x, 0.3)
     before = posterior.logits.clone()
@@ -173,7 +173,7 @@ def test_a_given_posterior_is_not_changed() -> None:
     ids=lambda process: type(process).__name__,
 )
 def test_a_step_is_drawn_from_its_probabilities(process: ForwardProcess, t: float, s: float) -> None:
-    """Few draws and many, at one time and at one a sample."""
+    """Few draws and many, at one time and at one per sample."""
     reverse, x = case(process, sites=3, seed=8)
     x = process.data_states.nonzero().squeeze(-1)[x % int(process.data_states.sum())]
     if isinstance(process, Absorbing):

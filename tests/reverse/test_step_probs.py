@@ -13,7 +13,7 @@ SIZE = 4
 
 
 class Says(Denoiser):
-    """The same logits whatever it is asked."""
+    """Returns the same logits for every input."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the tests of the samplers share."""
+"""Fixtures of the tests of the samplers."""
 
 from collections.abc import Iterator
 

@@ -182,7 +182,7 @@ def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
 
 
 def test_the_denoiser_is_asked_once_about_the_last_states(reverse: ReverseProcess) -> None:
-    """What is kept of them and what becomes of them in the end come from one answer."""
+    """The trace and the final step use one network evaluation."""
     counting = _Counting(reverse.denoiser)
     for final, passes in (("mode", 5), ("sample", 5), ("none", 5)):
         counting.passes = 0
@@ -229,7 +229,7 @@ def test_progress_is_a_bar_on_a_terminal(
 
 
 class _Counting(Denoiser):
-    """Counts how often it is asked."""
+    """Counts its evaluations."""
 
     def __init__(self, denoiser: Denoiser) -> None:
         super().__init__()
@@ -247,5 +247,5 @@ class _Told(Denoiser):
     def forward(self, x_t, t, *, observed=None, condition=None) -> Posterior:
         assert condition is not None
         assert len(condition) == len(x_t)
-        told = torch.nn.functional.one_hot(condition[:, None].expand(x_t.shape), 3)
-        return Posterior(told.double().log())
+        known = torch.nn.functional.one_hot(condition[:, None].expand(x_t.shape), 3)
+        return Posterior(known.double().log())

@@ -1,4 +1,4 @@
-"""What the suites measure with is right itself, and refuses what is wrong."""
+"""The measures of the suites are correct, and reject wrong distributions."""
 
 import math
 

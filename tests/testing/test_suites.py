@@ -132,7 +132,7 @@ def test_reversal_with_the_wrong_rates_is_refused() -> None:
             return Detour(5, Exponential(1.0, 6.0))
 
     class Detour(Cycle):
-        """Says one thing of its jumps to whoever asks for rates, and another to the reversal."""
+        """Its rates and the jumps of its reversal contradict each other."""
 
         def jump_rates(self) -> DenseKernel:
             return DenseKernel(super().jump_rates().matrix.mT.contiguous())

@@ -1,4 +1,4 @@
-"""The true posterior of a known law, on spaces small enough to write it down: the ground truth of this library."""
+"""The exact posterior of a known distribution on an enumerable space: the ground truth of the tests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,20 @@ _BLOCK_ENTRIES = 2**24
 
 
 class ExactDenoiser(Denoiser):
-    """p(x0^d | x_t) for data with the law ``pmf``, a table of shape (S,)*D, noised by ``process``.
+    """Compute the exact posterior p(x0^d | x_t) of data with a known distribution, on spaces small enough to enumerate.
 
         p(x0^d | x) proportional to sum over the other sites of pmf(x0) prod_d q_t|0(x^d | x0^d)
 
     ``x`` may have any shape with D entries, in the table's order. Observed sites have no noise: there q is 1 at their
-    value and 0 elsewhere. Sums are taken in float64; the answer comes in the dtype of ``pmf`` (``.double()`` changes
-    that).
+    value and 0 elsewhere. Sums are computed in float64; the result has the dtype of ``pmf`` (``.double()`` changes it).
+
+    Args:
+        pmf: The probabilities of all joint states, a table of shape (S,)*D.
+        process: The forward process.
+
+    Raises:
+        TypeError: ``pmf`` is not a floating-point tensor, or ``process`` is not a ForwardProcess.
+        ValueError: ``pmf`` is not a distribution over the data states of the process.
 
     >>> from tauleap.noise import Constant, Uniform
     >>> pmf = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
@@ -61,7 +68,9 @@ class ExactDenoiser(Denoiser):
         x_t, observed = x_t.to(where), None if observed is None else observed.to(where)
         likelihood = self.process.kernel_into(x_t, t, dtype=torch.float64)
         if math.prod(x_t.shape[1:]) != sites:
-            raise ValueError(f"pmf has {sites} dimensions, so x must have {sites} sites a sample: {tuple(x_t.shape)}")
+            raise ValueError(
+                f"pmf has {sites} dimensions, so x must have {sites} sites per sample, got {tuple(x_t.shape)}"
+            )
         if observed is not None:
             observed.check(x_t, size)
             known = torch.nn.functional.one_hot(observed.fill(x_t), size).to(torch.float64)
@@ -72,7 +81,7 @@ class ExactDenoiser(Denoiser):
         rows = likelihood.reshape(-1, sites, size)
         block = max(1, _BLOCK_ENTRIES // size ** max(sites - 1, 1))
         joint = torch.cat([self._joint_marginals(part) for part in rows.split(block)])
-        # A noisy state that the law cannot give has no posterior: every state is as good as another then.
+        # A noisy state of probability 0 has no posterior; the uniform distribution is returned there.
         impossible = joint.sum(-1, keepdim=True) == 0
         logits = torch.where(impossible, 0.0, joint.log())
         return Posterior(_device.moved_to(logits.reshape(likelihood.shape), device, self.pmf.dtype))
@@ -99,7 +108,9 @@ def _refuse_impossible_states(law: Tensor, process: ForwardProcess) -> None:
     allowed = process.data_states.expand(law.ndim, -1) if process.data_states.ndim == 1 else process.data_states
     allowed = allowed.reshape(-1, process.num_states)
     if len(allowed) != law.ndim:
-        raise ValueError(f"the process has {len(allowed)} sites with laws of their own, pmf has {law.ndim} dimensions")
+        raise ValueError(
+            f"the process has {len(allowed)} sites with different distributions, pmf has {law.ndim} dimensions"
+        )
     for site in range(law.ndim):
         mass = law.sum([d for d in range(law.ndim) if d != site]) if law.ndim > 1 else law
         if bool((mass[~allowed[site]] > 0).any()):

@@ -1,4 +1,4 @@
-"""Asking a network: it gets what its ``forward`` takes, and nothing that it would ignore."""
+"""Call a network with the arguments that its ``forward`` takes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tauleap.observed import Observed
 
 
 class NetworkCall:
-    """Calls ``network(x_t, t)`` with t of shape (batch,); t, ``observed`` and ``condition`` where it takes them.
+    """Call ``network(x_t, t)`` with t of shape (batch,), and with ``observed`` and ``condition`` if it takes them.
 
     Args:
-        network: the network.
-        numbers: how many numbers it returns per site, for messages. Default: "S", the number of states.
+        network: The network.
+        numbers: The number of outputs per site, for messages. Default: "S", the number of states.
     """
 
     def __init__(self, network: nn.Module, numbers: str = "S") -> None:
@@ -28,7 +28,7 @@ class NetworkCall:
     def __call__(
         self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
     ) -> Tensor:
-        """What the network says."""
+        """Return the network's output; raise a ValueError if its shape is wrong."""
         mask = None if observed is None else observed.mask
         out = self._arguments.call(network, x_t, _time_per_sample(t, x_t, network), mask, condition)
         if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
@@ -41,7 +41,7 @@ class NetworkCall:
 
 
 def _time_per_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
-    """t as (batch,), in the dtype of the network's parameters, but never in half precision, which blurs times."""
+    """Return t as (batch,) in the dtype of the network's parameters, at least float32: half precision blurs times."""
     dtype = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.get_default_dtype())
     dtype = torch.promote_types(dtype, torch.float32)
     if not isinstance(t, Tensor):

@@ -16,7 +16,8 @@ from tauleap._shapes import PerSite, PerState, SiteMask, States
 
 
 class Parametrisation(ABC):
-    """What a network predicts for each site, from which the logits follow: the logits themselves, or fewer numbers."""
+    """Hold the outputs of a network for each site, from which the logits follow: the logits themselves, or fewer
+    numbers."""
 
     @property
     @abstractmethod
@@ -79,12 +80,12 @@ class Logits(Parametrisation):
 
 
 class Posterior:
-    """Independent distributions over the clean state of each site, normalised when they are needed.
+    """Hold independent distributions over the clean state of each site, normalised when they are needed.
 
     Args:
         logits: unnormalised log-probabilities, or a :class:`Parametrisation` that computes them. A logit of -inf is a
             state of probability 0. Half-precision logits are converted to float32.
-        over_data_states: whether states that data cannot have are already excluded.
+        over_data_states: whether states that data cannot have are already excluded. Default: False.
 
     >>> posterior = Posterior(torch.tensor([[[0.0, float("-inf"), 0.0]]]))
     >>> posterior.probs

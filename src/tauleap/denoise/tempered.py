@@ -1,4 +1,4 @@
-"""Temperature: the one place where logits are divided by it."""
+"""Sampling temperature."""
 
 from __future__ import annotations
 
@@ -12,16 +12,24 @@ from tauleap.observed import Observed
 
 
 class Tempered(Denoiser):
-    """``denoiser`` with the logits of p(x0 | x_t) divided by ``temperature``, at every time.
+    """Divide the logits of p(x0 | x_t) by a temperature, at every time.
 
     Below 1 the likely states of a site become likelier: samples are more typical and less diverse. It is a heuristic:
     only a single site with absorbing noise then has the law p(x0)^(1/temperature), normalised. 1 changes nothing.
+
+    Args:
+        denoiser: The denoiser.
+        temperature: The temperature, > 0.
+
+    Raises:
+        TypeError: ``denoiser`` is not a Denoiser.
+        ValueError: ``temperature`` is not a positive number.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import Constant, Uniform
     >>> import torch
     >>> exact = ExactDenoiser(torch.tensor([0.8, 0.2]), Uniform(2, Constant(9.0)))
-    >>> Tempered(exact, 0.5)(torch.tensor([[0]]), 1.0).probs  # 16 to 1 in the place of 4 to 1
+    >>> Tempered(exact, 0.5)(torch.tensor([[0]]), 1.0).probs  # 16 to 1 instead of 4 to 1
     tensor([[[0.9412, 0.0588]]])
     """
 

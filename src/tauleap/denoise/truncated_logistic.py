@@ -1,4 +1,4 @@
-"""Ordinal states from two numbers a site: a logistic law, cut off at the ends of the range (Appendix H.2)."""
+"""Ordinal states from two numbers per site: a logistic distribution, truncated to the range (Appendix H.2)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,24 @@ _LARGEST_LOG_SCALE = 20.0  # all cells are alike to eight digits: a wider law ha
 
 
 class TruncatedLogistic(Denoiser):
-    """A network that gives, for each site, an offset mu' and a log scale: (batch, *shape, 2).
+    """Predict ordinal states by a truncated logistic distribution with two outputs per site (Appendix H.2).
 
-    The states are S equal cells of [-1, 1]. A cell has the probability that a logistic law puts on it, given that it
-    falls into the range; the law's mean is ``tanh(x + mu')``, with x the noisy state scaled to [-1, 1], so that a
-    network of zeros keeps what it sees, and its scale is ``exp(log scale - 2)``.
+    The states are S equal cells of [-1, 1]. The probability of a cell is that of a logistic distribution, given that it
+    falls into the range; its mean is ``tanh(x + mu')``, with x the noisy state scaled to [-1, 1], so that a network of
+    zeros predicts its input, and its scale is ``exp(log scale - 2)``.
+
+    Args:
+        network: The network, which returns an offset mu' and a log scale for each site, (batch, *shape, 2).
+        num_states: The number of states S, >= 2.
+
+    Raises:
+        TypeError: ``network`` is not a torch.nn.Module.
+
+    >>> class Zeros(nn.Module):
+    ...     def forward(self, x, t):
+    ...         return torch.zeros(*x.shape, 2)
+    >>> TruncatedLogistic(Zeros(), 4)(torch.tensor([[0, 3]]), 0.5).mode
+    tensor([[0, 3]])
     """
 
     def __init__(self, network: nn.Module, num_states: int) -> None:
@@ -44,7 +57,7 @@ class TruncatedLogistic(Denoiser):
         out = self._call_network(self.network, x_t, t, observed, condition)
         if out.shape[-1] != 2:
             raise ValueError(
-                f"the network must give two numbers a site, mean offset and log scale: "
+                f"the network must return two numbers per site, mean offset and log scale: "
                 f"{(*x_t.shape, 2)}, got {tuple(out.shape)}"
             )
         offset, log_scale = (out.float() if out.dtype in (torch.float16, torch.bfloat16) else out).unbind(-1)
@@ -91,11 +104,11 @@ class LogisticParameters(Parametrisation):
 
 
 def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int) -> PerState:
-    """Logits of the cells' probabilities, right in both tails.
+    """Return the logits of the cells' probabilities, accurate in both tails.
 
     With a < b the ends of a cell in units of the scale, measured from the mean, ``sigmoid(b) - sigmoid(a)`` is
     ``sigmoid(b) sigmoid(-a) (1 - exp(a - b))``: no difference is left to cancel, and the last factor is the same for
-    every cell. Since ``log sigmoid(-a) = log sigmoid(a) - a``, one sigmoid for each end is enough.
+    every cell. Since ``log sigmoid(-a) = log sigmoid(a) - a``, one sigmoid per end is enough.
 
     >>> truncated_logistic_logits(torch.tensor([0.0]), torch.tensor([0.0]), 4).softmax(-1)
     tensor([[0.2350, 0.2650, 0.2650, 0.2350]])
@@ -106,7 +119,8 @@ def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int
 
 
 def truncated_logistic_log_prob(mean: PerSite, log_scale: PerSite, x0: States, num_states: int) -> PerSite:
-    """log of the probability of the cells ``x0``: that of a cell over that of all of [-1, 1], both as one interval.
+    """Return the log-probability of the cells ``x0``: that of a cell minus that of all of [-1, 1], both as one
+    interval.
 
     >>> truncated_logistic_log_prob(torch.tensor([0.0]), torch.tensor([0.0]), torch.tensor([1]), 4).exp()
     tensor([0.2650])

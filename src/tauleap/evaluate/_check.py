@@ -1,4 +1,4 @@
-"""What is checked before a model is measured."""
+"""Checks of the arguments of an evaluation."""
 
 from __future__ import annotations
 

@@ -17,21 +17,25 @@ Value = TypeVar("Value", float, Tensor)
 
 @dataclass(frozen=True)
 class Estimate(Generic[Value]):
-    """``value`` with the standard error ``stderr``, from ``n`` independent numbers.
-
-    Where one number says nothing of its own error, ``stderr`` is inf.
+    """Hold a value with its standard error.
 
     >>> print(Estimate(value=2.5132, stderr=0.0214, n=100))
     2.513 +- 0.021 (n = 100)
     """
 
     value: Value
+    """The estimate."""
     stderr: Value
+    """Its standard error; inf where it cannot be estimated, as from one number."""
     n: int
+    """The number of independent values."""
 
     @staticmethod
     def of_mean(values: Float[Tensor, " n"]) -> Estimate[float]:
-        """The mean of independent values.
+        """Return the mean of independent values, with its standard error.
+
+        Args:
+            values: The values, at least one.
 
         >>> Estimate.of_mean(torch.tensor([1.0, 2.0, 3.0]))
         Estimate(value=2.0, stderr=0.577..., n=3)

@@ -1,4 +1,4 @@
-"""How likely data is under a model, exactly, on spaces small enough to write down every state."""
+"""Exact likelihoods and distributions of a model on enumerable spaces."""
 
 from __future__ import annotations
 
@@ -36,10 +36,23 @@ _ERROR = (71 / 57600, 0.0, -71 / 16695, 71 / 1920, -17253 / 339200, 22 / 525, -1
 def exact_log_likelihood(
     reverse: ReverseProcess, x: States, *, eps: float = 0.01, tolerance: float = 1e-7, condition: Tensor | None = None
 ) -> Float[Tensor, " batch"]:
-    """log p(x) in nats, (batch,) in float64: what ``bits_per_dim`` bounds, for any denoiser on an enumerable space.
+    """Return the exact log p(x) of every row in nats, which ``bits_per_dim`` bounds, on an enumerable space.
 
-    As ``exact_law``, but the chain starts from the prior of the bound. The two differ under absorbing noise alone,
-    where sampling starts fully masked. -inf where the model cannot give x.
+    As ``exact_law``, but the chain starts from the prior of the bound. The two differ only under absorbing noise, where
+    sampling starts fully masked.
+
+    Args:
+        reverse: The reverse process.
+        x: The data.
+        eps: The last time of the reverse chain, in (0, 1). Default: 0.01.
+        tolerance: The relative tolerance of a step of the solver, > 0. Default: 1e-7.
+        condition: One condition, with a batch axis of 1. Default: none.
+
+    Returns:
+        One number per row in float64; -inf where the model cannot generate x.
+
+    Raises:
+        ValueError: The space has more than 65,536 states.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import LogLinear, RankOne
@@ -65,15 +78,23 @@ def exact_law(
     tolerance: float = 1e-7,
     condition: Tensor | None = None,
 ) -> Tensor:
-    """Return the law of exact samples of the model, a table (S,)*D: one axis for each of the D sites of ``shape``.
+    """Return the distribution of exact samples of the model, a table (S,)*D with one axis per site.
 
     The reverse chain starts from the sampling prior at time 1; its law follows the Kolmogorov equation
 
         -d/dt p_t(y) = sum_x p_t(x) Rhat_t(x, y) - p_t(y) sum_v Rhat_t(y, v)
 
-    down to ``eps``, solved by an adaptive Runge-Kutta method whose steps are right to ``tolerance`` in relative terms;
-    then every site is drawn from p(x0 | x_eps). ``condition`` is one condition, with a batch axis of 1. Spaces of more
-    than 65,536 states are refused.
+    down to ``eps``, solved by an adaptive Runge-Kutta method; then every site is drawn from p(x0 | x_eps).
+
+    Args:
+        reverse: The reverse process.
+        shape: The shape of one sample, with D sites.
+        eps: The last time of the reverse chain, in (0, 1). Default: 0.01.
+        tolerance: The relative tolerance of a step of the solver, > 0. Default: 1e-7.
+        condition: One condition, with a batch axis of 1. Default: none.
+
+    Raises:
+        ValueError: The space has more than 65,536 states.
     """
     reverse = reverse_process(reverse, "exact_law").in_float64()
     return _generated(reverse, _sites(shape), reverse.process.sampling_prior(), eps, tolerance, condition)
@@ -115,7 +136,7 @@ def _generated(
 
 
 def chain_law(reverse: ReverseProcess, law: Tensor, t: float, s: float, *, tolerance: float = 1e-7) -> Tensor:
-    """``law`` (S,)*D at t after the reverse chain has run to s < t: what exact simulation gives.
+    """Return ``law`` (S,)*D at t after the exact reverse chain has run to s < t.
 
     By the same equation and method as in :func:`exact_law`.
     """
@@ -145,14 +166,14 @@ def _check_condition(condition: object) -> None:
 
 
 class _Model:
-    """The learned chain on all states of the space at once."""
+    """Evaluate the learned chain on all states of the space at once."""
 
     def __init__(self, reverse: ReverseProcess, states: States, condition: Tensor | None) -> None:
         self.reverse, self.states, self.condition = reverse, states, condition
         self.sites, self.size = states[0].numel(), reverse.process.num_states
 
     def slope(self, law: Tensor, t: float) -> Tensor:
-        """-d/dt of the law, a table (S,)*D."""
+        """Return -d/dt of the law, a table (S,)*D."""
         rates = torch.cat([self._rates(block, t) for block in self.states.split(_BLOCK)])
         flow = (law.reshape(-1, 1, 1) * rates).reshape(*law.shape, self.sites, self.size)
         out = -flow.sum((-1, -2))
@@ -161,7 +182,7 @@ class _Model:
         return out
 
     def finish(self, law: Tensor, t: float) -> Tensor:
-        """The law after every site is drawn from p(x0 | x), as a product of two matrices: first and second sites."""
+        """Return the law after every site is drawn from p(x0 | x), as a product of two matrices."""
         half = self.sites // 2
         out = law.new_zeros(self.size**half, self.size ** (self.sites - half))
         for block, weight in zip(self.states.split(_BLOCK), law.reshape(-1).split(_BLOCK), strict=True):

@@ -36,29 +36,36 @@ _given: ContextVar[Any] = ContextVar("the extractor that was given")
 
 @dataclass(frozen=True)
 class Fidelity:
-    """What :func:`fid_and_is` finds; ``isc_std`` is the spread over the splits, as papers give it.
+    """Hold the result of :func:`fid_and_is`.
 
     >>> print(Fidelity(3.14159, 9.46, 0.11, n=1000, n_reference=50_000, extractor="inception-v3-compat"))
     FID 3.142, IS 9.460 +- 0.110 (n = 1,000; published figures use 50,000 samples)
     """
 
     fid: float
+    """The Frechet Inception Distance."""
     isc_mean: float
+    """The Inception Score, the mean over the splits."""
     isc_std: float
+    """The standard deviation of the Inception Score over the splits, as papers report it."""
     n: int | None
-    """How many samples; None where torch-fidelity has its own by name."""
+    """The number of samples; None for a dataset that torch-fidelity knows by name."""
     n_reference: int | None
-    """How many pictures they are compared with; None as above, but for cifar10-train, whose number is known."""
+    """The number of reference pictures; None as above, except for cifar10-train, whose number is known."""
     extractor: str
+    """The feature extractor."""
     weights: str | None = None
     """The file that the extractor's weights were read from; None: those that torch-fidelity downloads."""
     fid_layer: str | None = None
+    """The layer of the features of FID; None for the default."""
     isc_layer: str | None = None
+    """The layer of the logits of the Inception Score; None for the default."""
     splits: int = _SPLITS
+    """The number of splits of the Inception Score."""
 
     @property
     def comparable(self) -> bool:
-        """Whether it may stand beside published figures.
+        """Whether it is comparable with published figures.
 
         That takes the Inception network as torch-fidelity has it, its own layers, 10 splits, 50,000 samples, and a
         reference of 10,000 pictures or more: FID is too large where they are few. Weights from a file are not looked
@@ -76,7 +83,7 @@ class Fidelity:
         return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(remarks) or 'n unknown'})"
 
     def _other(self) -> list[str]:
-        """What is not as in published figures, apart from the number of samples."""
+        """Return the differences from the setting of published figures, except the number of samples."""
         out = []
         if self.extractor != _INCEPTION:
             out.append(f"features of {self.extractor}")
@@ -205,7 +212,7 @@ def _input(source: Any, name: str) -> tuple[Any, int | None]:
 def _harmless(weights: str | os.PathLike[str]) -> Path:
     """The file, if it holds tensors and nothing that runs: torch-fidelity would load any pickle."""
     if not Path(weights).is_file():
-        raise FileNotFoundError(f"there is no file of weights {weights}")
+        raise FileNotFoundError(f"weights must be a file, got {weights}, which does not exist")
     try:
         torch.load(weights, map_location=_device.META, weights_only=True)
     except Exception as error:  # a damaged pickle fails in many ways

@@ -29,7 +29,7 @@ from tauleap.evaluate.moments import Moments, check_features, grouped, merged
 def frechet_distance(
     samples: Tensor | Moments | Sequence[Moments], reference: Tensor | Moments | Sequence[Moments], *, groups: int = 10
 ) -> Estimate[float]:
-    """|m_1 - m_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^{1/2}) with unbiased covariances, and a standard error.
+    """Return |m_1 - m_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^{1/2}) with unbiased covariances, and its standard error.
 
     The standard error is a jackknife over groups of each sample: with theta_g the distance without group g of one
     sample, that sample adds (G - 1)/G sum_g (theta_g - mean theta)^2 to the variance. It is itself known to about
@@ -62,7 +62,11 @@ def frechet_distance(
 
 
 def frechet_of_moments(a: Moments, b: Moments) -> float:
-    """The number alone, of moments that were taken batch by batch.
+    """Return the Frechet distance of two samples from their moments, without a standard error.
+
+    Args:
+        a: The moments of one sample.
+        b: The moments of the other sample.
 
     >>> x = torch.tensor([[0.0], [2.0]])
     >>> frechet_of_moments(Moments.of(x), Moments.of(3 * x + 1))  # (1 - 4)^2 + (3 - 1)^2 * 2
@@ -72,7 +76,13 @@ def frechet_of_moments(a: Moments, b: Moments) -> float:
 
 
 def frechet_of_gaussians(mean_1: Tensor, covariance_1: Tensor, mean_2: Tensor, covariance_2: Tensor) -> float:
-    """The distance of N(m_1, C_1) and N(m_2, C_2): nothing is drawn, and there is no error.
+    """Return the Frechet distance of the Gaussians N(m_1, C_1) and N(m_2, C_2).
+
+    Args:
+        mean_1: m_1, (F,).
+        covariance_1: C_1, (F, F), symmetric and positive semidefinite.
+        mean_2: m_2, (F,).
+        covariance_2: C_2, (F, F), symmetric and positive semidefinite.
 
     >>> frechet_of_gaussians(torch.zeros(2), torch.eye(2), torch.ones(2), 4 * torch.eye(2))  # 2 + 2 (1 - 2)^2
     4.0...
@@ -114,7 +124,7 @@ class _Gaussian:
         largest = float(values.abs().max())
         if float(values[0]) < -1e-6 * largest:
             raise ValueError(f"a covariance must not have negative eigenvalues, got {float(values[0]):g}")
-        # What is below the rounding of the largest is none, and its square root would be far above it.
+        # Eigenvalues below the rounding error of the largest count as 0: their square roots would be far above it.
         values = torch.where(values > len(values) * torch.finfo(values.dtype).eps * largest, values, 0.0)
         return _Gaussian(mean, float(covariance.trace()), vectors * values.sqrt())
 
@@ -156,7 +166,7 @@ def _side(name: str, given: object, groups: int) -> _Side:
 
 
 def _jackknife(values: list[float]) -> float:
-    """The variance that the values without one group each tell of."""
+    """Return the jackknife variance from the values without one group each."""
     if not values:
         return 0.0
     mean = sum(values) / len(values)

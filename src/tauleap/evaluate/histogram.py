@@ -1,4 +1,4 @@
-"""How far the histogram of samples is from a law."""
+"""The distance of a histogram of samples from a distribution."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from tauleap.evaluate.estimate import Estimate
 
 
 def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
-    """sqrt(1 - sum_x sqrt(p(x) q(x))), p the histogram of ``samples`` (n, *shape) and q the reference: from 0 to 1.
+    """Return the Hellinger distance between the histogram of samples and a reference, from 0 to 1.
 
-    ``reference`` is a law, a table (S,)*D of probabilities over the joint states of the D sites, or other samples, of
-    which the histogram is taken. The standard error is that of p by the delta method. A histogram of few draws is far
-    from its own law: with n draws from q itself the distance is about sqrt(K / 8 n) for K states that do come.
+    It is sqrt(1 - sum_x sqrt(p(x) q(x))), p the histogram of ``samples`` and q the reference. The standard error is
+    that of p by the delta method. A histogram of few draws is far from its own law: with n draws from q itself the
+    distance is about sqrt(K / 8 n) for K states that occur.
+
+    Args:
+        samples: The samples, (n, *shape).
+        reference: A table (S,)*D of probabilities over the joint states of the D sites, or other samples.
+
+    Raises:
+        ValueError: Shapes differ, or the table is not a distribution.
 
     >>> law = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
     >>> hellinger(torch.tensor([[0, 0], [1, 1], [0, 1], [1, 1]]), law).value  # sqrt(1 - sqrt(1/8) - sqrt(2/8))
@@ -44,7 +51,11 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
 
 
 def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
-    """The same of two laws, tables of one shape: nothing is drawn, and there is no error.
+    """Return the Hellinger distance of two distributions, without sampling error.
+
+    Args:
+        p: A table of probabilities.
+        q: Another table of the same shape.
 
     >>> hellinger_of_laws(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))  # sqrt(1 - sqrt(1/2))
     0.541...
@@ -57,7 +68,7 @@ def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
 
 
 def histogram(samples: States, num_states: int) -> Law:
-    """How often each joint state comes, as a law (S,)*D; for spaces small enough to be written down."""
+    """Return the frequency of each joint state, as a distribution (S,)*D on an enumerable space."""
     sites = samples[:1].numel()
     if num_states**sites > 2**24:
         raise ValueError(f"{num_states} states at each of {sites} sites are too many for a histogram")

@@ -72,7 +72,7 @@ def independent_bits_per_dim(
 
 @dataclass(frozen=True)
 class Comparison:
-    """Bits/dim of a model and of independent sites on the same rows.
+    """Compare the bits/dim of a model with those of independent sites on the same rows.
 
     >>> found = Comparison.of(torch.tensor([1.0, 2.0, 1.5]), torch.tensor([2.0, 3.0, 2.6]))
     >>> found.is_better
@@ -82,9 +82,11 @@ class Comparison:
     """
 
     model: Estimate[float]
+    """The bits/dim of the model."""
     independent: Estimate[float]
+    """The bits/dim of independent sites."""
     gain: Estimate[float]
-    """How many bits/dim the model needs less; the standard error is that of the difference, paired by row."""
+    """The bits/dim of independent sites minus those of the model, with the standard error of the paired difference."""
 
     @staticmethod
     def of(model: Tensor, independent: Tensor) -> Comparison:
@@ -124,7 +126,7 @@ class Comparison:
         return self.is_better if self.gain.n > 1 else None
 
     def sentence(self, *, varying_sites: int) -> str:
-        """Return what the numbers mean, in one line.
+        """Return an interpretation of the numbers in one line.
 
         Args:
             varying_sites: how many sites have more than one state.

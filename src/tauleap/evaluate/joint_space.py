@@ -57,3 +57,11 @@ def site_kernels(process: ForwardProcess, shape: tuple[int, ...], t: float, s: f
     """q_t|s of every site, (D, S, S), as ``kernel_from`` gives it in float64."""
     states = uniform_states(process.num_states, shape)
     return by_site(process.kernel_from(states, t, s, dtype=torch.float64))
+
+
+def step_given_x0_table(process: ForwardProcess, sites: int, site: int, t: float, s: float) -> Tensor:
+    """Return p(x_s = v | x_t = y, x0) at [y, x0, v], 0 where y cannot come from x0."""
+    early, between = (site_kernels(process, (sites,), *times)[site] for times in ((s,), (t, s)))
+    joint = (early[:, :, None] * between[None]).permute(2, 0, 1)
+    total = joint.sum(-1, keepdim=True)
+    return torch.where(total > 0, joint / torch.where(total > 0, total, 1.0), 0.0)

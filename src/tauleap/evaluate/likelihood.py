@@ -1,4 +1,4 @@
-"""How likely data is under a model: the bound, for any model."""
+"""The bound on the likelihood of data under a model, in bits per dimension."""
 
 from __future__ import annotations
 
@@ -69,25 +69,40 @@ def bits_per_dim(
     generator: torch.Generator | None = None,
     progress: bool = False,
 ) -> Estimate[float] | Estimate[Tensor]:
-    """An upper bound on -log2 p(x0) for each dimension of ``data`` (n, *shape), from the complete bound (Table 1).
+    """Return an upper bound on -log2 p(x0) per dimension, from the complete bound (Table 1).
 
-    It holds all terms: prior, path and the reconstruction at the earliest time. Each datapoint gets ``samples`` times,
-    one in each of as many equally likely parts of the law ``times``, U(0.01, 1) if absent, and at each of them noise of
-    its own. Where most of the noise comes early, ``WeightedTimes`` can need far fewer samples: the value is the same.
+    It has all terms: prior, path and the reconstruction at the earliest time. Each datapoint gets ``samples`` times,
+    stratified over the distribution of the times, with independent noise at each of them.
 
     A datapoint's dimensions are the sites that have a loss: neither observed nor missing. The estimate is the mean over
-    the datapoints, each counting the same; its standard error is of that mean, with the datapoints taken as drawn from
-    their law, noise and times included. With ``per_datapoint`` there is one number a datapoint, with the standard error
-    of noise and times alone, from differences between pairs of neighbouring times: on average rather too large than too
-    small. One datapoint's error is itself an estimate, and a rough one where few draws hold most of the loss.
+    the datapoints with equal weights; its standard error includes the choice of the datapoints, the noise and the
+    times.
 
     With ``missing`` sites it bounds -log2 p(the known sites) for a chain of the known sites alone, whose rates are
     those of the model averaged over draws of the sampling prior at the missing ones. This is not the marginal of the
-    model's law of all sites, unless the network has learned that such draws say nothing.
+    model's law of all sites, unless the network has learned that such draws carry no information.
 
-    ``batch_size`` is how many draws of noise are looked at together; the network sees two states of each, at the drawn
-    time and at the earliest. A ``condition`` that is as long as the data has a row for each datapoint; any other goes
-    to the network as it is. The network is put into its evaluation mode meanwhile.
+    Args:
+        reverse: The reverse process. Its network is in evaluation mode during the call.
+        data: The data, (n, *shape).
+        samples: The number of times per datapoint, >= 1. Default: 16.
+        times: The distribution of the times. Where most of the noise comes early, ``WeightedTimes`` can need far fewer
+            samples for the same value. Default: U(0.01, 1).
+        batch_size: The number of noise draws per pass; the network is evaluated at two states of each, at the drawn
+            time and at the earliest. Default: 256.
+        per_datapoint: Return one number per datapoint, with the standard error of noise and times alone, from
+            differences between pairs of neighbouring times: on average rather too large than too small, and imprecise
+            where few draws hold most of the loss. Default: False.
+        observed: Observed sites: inputs of the network without a loss. Default: none.
+        missing: A bool mask of unknown values. Default: none.
+        condition: The input of the network. If it is as long as the data, it has one row per datapoint; any other is
+            passed unchanged. Default: none.
+        generator: The source of randomness. Default: that of torch.
+        progress: Show a bar with the remaining time. Default: False.
+
+    Raises:
+        TypeError: An argument has the wrong type.
+        ValueError: An argument is out of its range, or ``times`` does not give a bound.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import LogLinear, RankOne
@@ -103,7 +118,7 @@ def bits_per_dim(
     objective = CompleteElbo(reconstruction=True, times=times)
     if not times.unbiased:
         raise ValueError(
-            f"the mean of a loss over {times!r} is no bound on the likelihood: write times=LogUniformTimes() or leave "
+            f"the mean of a loss over {times!r} does not bound the likelihood: write times=LogUniformTimes() or leave "
             "times out"
         )
     reverse_process(reverse, "bits_per_dim")

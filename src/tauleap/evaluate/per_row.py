@@ -18,9 +18,13 @@ from tauleap.evaluate.estimate import Estimate
 
 
 def row_hellinger(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
-    """sqrt(1 - sum_v sqrt(p(v) q(v))) of each row, p and q how often the state v comes in it and in its reference.
+    """Return the Hellinger distance between the histograms of the states of each row and of its reference.
 
-    Both are int64 rows of states, (n, *shape).
+    It is sqrt(1 - sum_v sqrt(p(v) q(v))), p and q the frequencies of the state v in the two rows.
+
+    Args:
+        samples: Rows of states, (n, *shape).
+        reference: One reference row per sample, (n, *shape).
 
     >>> row_hellinger(torch.tensor([[0, 0, 1, 1]]), torch.tensor([[1, 0, 1, 0]]))
     tensor([0.], dtype=torch.float64)
@@ -33,7 +37,11 @@ def row_hellinger(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]
 
 
 def row_outliers(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
-    """The proportion of the sites of each row whose state is nowhere in its reference.
+    """Return the proportion of the sites of each row whose state does not occur in its reference.
+
+    Args:
+        samples: Rows of states, (n, *shape).
+        reference: One reference row per sample, (n, *shape).
 
     >>> row_outliers(torch.tensor([[0, 5, 5, 1]]), torch.tensor([[0, 1, 1, 1]]))
     tensor([0.5000], dtype=torch.float64)
@@ -44,25 +52,29 @@ def row_outliers(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
 
 @dataclass(frozen=True)
 class Completions:
-    """The mean over songs and completions of one of the numbers above.
-
-    ``mean`` has the standard error over songs, each counting with the mean of its completions; ``spread`` is the
-    standard deviation between runs through all songs, what the paper writes after its ± (inf for one run).
-    """
+    """Hold the mean of a measure over songs and completions, with its errors."""
 
     mean: Estimate[float]
+    """The mean, with the standard error over songs, each weighted equally by the mean of its completions."""
     spread: float
+    """The standard deviation between runs through all songs, which the paper writes after its ± (inf for one run)."""
     runs: int
+    """The number of runs."""
 
     @staticmethod
     def of(values: Float[Tensor, "runs songs"]) -> Completions:
-        """From one number for each completion of each song.
+        """Return the mean of one number per completion of each song.
+
+        Args:
+            values: The numbers, with one row per run through all songs.
 
         >>> Completions.of(torch.tensor([[0.25, 0.75], [0.5, 1.0]]))
         Completions(mean=Estimate(value=0.625, stderr=0.25, n=2), spread=0.176..., runs=2)
         """
         if values.ndim != 2 or values.numel() == 0:
-            raise ValueError(f"values must be (runs, songs), one number a completion, got shape {tuple(values.shape)}")
+            raise ValueError(
+                f"values must be (runs, songs), one number per completion, got shape {tuple(values.shape)}"
+            )
         exact = _device.exact_on_cpu(values)
         spread = float(exact.mean(1).std()) if len(exact) > 1 else math.inf
         return Completions(Estimate.of_mean(exact.mean(0)), spread, len(exact))

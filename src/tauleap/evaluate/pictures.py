@@ -62,7 +62,7 @@ class FilePictures(Dataset[Tensor]):
                 seen = on_white(upright(image)).convert("RGB")
                 pixels = torch.from_numpy(np.array(seen, dtype=np.uint8)).permute(2, 0, 1)
         except (OSError, SyntaxError) as error:
-            raise ValueError(f"{file} is no PNG or JPEG, or damaged: {error}") from error
+            raise ValueError(f"{file} is not a PNG or JPEG file, or is damaged: {error}") from error
         self._shape = self._shape or tuple(pixels.shape)
         if pixels.shape != self._shape:
             (_, height, width), (_, down, across) = pixels.shape, self._shape
@@ -96,7 +96,7 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
     if path.is_dir():
         return _in_folder(path, name)
     if not path.is_file():
-        raise FileNotFoundError(f"{name}: there is no file or folder {path}")
+        raise FileNotFoundError(f"{name} must be an existing file or folder, got {path}")
     if path.suffix != ".npy":
         raise ValueError(f"{name} must be a folder of pictures or a .npy file, got the file {path}")
     return ArrayPictures([_on_disk(path)])

@@ -43,7 +43,12 @@ _INK = "#6e016b"
 
 
 def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
-    """A row of laws of two dimensions, ``laws[i, x, y]`` with y upwards, on one colour scale so that they compare."""
+    """Draw a row of two-dimensional distributions on one colour scale.
+
+    Args:
+        laws: The tables, ``laws[i, x, y]`` with y upwards.
+        titles: One title per table.
+    """
     if len(titles) != len(laws):
         raise ValueError(f"every law needs a title, got {len(laws)} laws and {len(titles)} titles")
     if len(laws) == 0:
@@ -63,10 +68,15 @@ def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
 
 
 def draw_points(points: Int64[Tensor, "n 2"], num_states: int, title: str = "") -> Figure:
-    """Points (x, y) with states ``0 .. num_states-1``, y upwards.
+    """Draw points (x, y), y upwards.
 
-    Each point keeps its own place within its cell from picture to picture, so that points of one cell do not hide each
-    other and a point of a film moves only when its state does.
+    Each point has a fixed position within its cell in every picture, so that points of one cell do not hide each other
+    and a point of an animation moves only when its state does.
+
+    Args:
+        points: The states of two sites per point.
+        num_states: The number of states of a site.
+        title: The title. Default: none.
     """
     num_states = _check.integer("num_states", num_states, least=2)
     with matplotlib.rc_context(STYLE):
@@ -83,9 +93,13 @@ def draw_points(points: Int64[Tensor, "n 2"], num_states: int, title: str = "") 
 
 
 def save_png(figure: Figure, path: str | os.PathLike[str], *, colours: int | None = None) -> Path:
-    """Writes the figure at twice its nominal resolution; returns the path.
+    """Write the figure at twice its nominal resolution, and return the path.
 
-    With a palette of ``colours`` a picture of many small things takes a quarter of the bytes.
+    Args:
+        figure: The figure.
+        path: The file to write.
+        colours: The size of the palette; with one, a picture of many small elements takes a quarter of the bytes.
+            Default: None, true colour.
     """
     with matplotlib.rc_context(STYLE), _files.atomic_write(path) as file:
         if colours is None:
@@ -104,9 +118,15 @@ def save_gif(
     seconds_per_frame: float = 0.08,
     seconds_at_ends: float = 1.0,
 ) -> Path:
-    """Writes the figures as a film that repeats, resting at its first and last picture; returns the path.
+    """Write the figures as a looping animation that pauses at its first and last picture, and return the path.
 
-    Figures are drawn as they come, so a generator of them needs no more memory than their pixels.
+    Figures are drawn one by one, so a generator of them needs no more memory than their pixels.
+
+    Args:
+        figures: The figures.
+        path: The file to write.
+        seconds_per_frame: The duration of a picture, in seconds. Default: 0.08.
+        seconds_at_ends: The duration of the first and the last picture, in seconds. Default: 1.
     """
     frame = _check.positive("seconds_per_frame", seconds_per_frame)
     ends = _check.positive("seconds_at_ends", seconds_at_ends)

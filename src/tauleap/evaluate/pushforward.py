@@ -1,16 +1,16 @@
-"""The law after a step of a sampler, exactly: a table over the joint space is pushed through it, nothing is drawn.
+"""The exact pushforward of a distribution under the steps of a sampler, on a small joint space.
 
 Given the joint state x, the sites of a leap or of an ancestral step are independent, so a step is known by the law of
 each site, (S^D, D, S), and costs one product over the sites. Steps of two stages go through all pairs of states. With
-an exact denoiser the difference between what comes out and what should come out is the error of the method, to sixteen
-digits, where a million draws would show three; with a trained one it is what its samples converge to.
+an exact denoiser the distance from the true marginal is the error of the method, to sixteen digits, where a million
+draws would show three; with a trained denoiser the result is the distribution of its samples.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import singledispatch
 from itertools import pairwise
@@ -23,7 +23,8 @@ from torch import Tensor
 from tauleap import _device
 from tauleap.denoise import Posterior
 from tauleap.evaluate.exact import chain_law
-from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels
+from tauleap.evaluate.independent_sites import push_pairs, push_sites
+from tauleap.evaluate.joint_space import joint_generator, joint_states, site_kernels, step_given_x0_table
 from tauleap.evaluate.leaps import leap_laws
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -43,12 +44,12 @@ from tauleap.sampling.tau_leaping import MultipleJumps
 
 @dataclass(frozen=True)
 class Accuracy:
-    """To how many digits a law is pushed, where digits cost time."""
+    """Set the accuracy of a pushforward, where digits cost time."""
 
     tolerance: float = 1e-7
-    """With which the chain's equation is solved for exact samplers."""
+    """The relative tolerance of the solver for exact samplers."""
     negligible: float = 1e-15
-    """A pair of states of less probability is left out of a step of two stages."""
+    """Pairs of states with a smaller probability are omitted from a step of two stages."""
 
 
 FULL = Accuracy()
@@ -65,7 +66,16 @@ def sample_law(
     *,
     accuracy: Accuracy = FULL,
 ) -> Tensor:
-    """The law of what ``tauleap.sample`` gives with these arguments, from the prior to the final step: (S,)*D."""
+    """Return the distribution of the result of ``tauleap.sample`` with these arguments, a table (S,)*D.
+
+    Args:
+        sampler: The sampler.
+        reverse: The reverse process.
+        sites: The number of sites D.
+        grid: The decreasing times of the steps.
+        final: The final step, as in ``tauleap.sample``. Default: "mode".
+        accuracy: The accuracy where digits cost time. Default: full.
+    """
     times = [float(t) for t in grid]
     law = pushforward_grid(sampler, reverse, prior(reverse, sites), times, accuracy=accuracy)
     return apply_final(reverse, law, times[-1], final)
@@ -79,9 +89,16 @@ def pushforward_grid(
     *,
     accuracy: Accuracy = FULL,
 ) -> Tensor:
-    """``law`` (S,)*D at the first time of the grid, pushed to the last."""
-    (_, last) = deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()
-    return last
+    """Return the pushforward of ``law`` under all steps of a grid.
+
+    Args:
+        sampler: The sampler.
+        reverse: The reverse process.
+        law: The distribution (S,)*D at the first time of the grid.
+        grid: The decreasing times of the steps.
+        accuracy: The accuracy where digits cost time. Default: full.
+    """
+    return deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()[1]
 
 
 def trajectory(
@@ -92,7 +109,15 @@ def trajectory(
     *,
     accuracy: Accuracy = FULL,
 ) -> Iterator[tuple[float, Tensor]]:
-    """Every time of the grid with the law there, beginning with ``law`` (S,)*D at the first."""
+    """Yield every time of the grid with the distribution there, starting with ``law`` at the first.
+
+    Args:
+        sampler: The sampler.
+        reverse: The reverse process.
+        law: The distribution (S,)*D at the first time of the grid.
+        grid: The decreasing times of the steps.
+        accuracy: The accuracy where digits cost time. Default: full.
+    """
     reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     times = [float(t) for t in grid]
     yield times[0], law
@@ -110,7 +135,18 @@ def laws_at(
     *,
     accuracy: Accuracy = FULL,
 ) -> tuple[Tensor, list[Tensor]]:
-    """``law`` pushed to the last time of the grid, and what it is at those times of the grid nearest to ``times``."""
+    """Return the pushforward of ``law`` at the last time of the grid and near the given times.
+
+    The latter are those at the nearest times of the grid.
+
+    Args:
+        sampler: The sampler.
+        reverse: The reverse process.
+        law: The distribution (S,)*D at the first time of the grid.
+        grid: The decreasing times of the steps.
+        times: The times of the intermediate distributions.
+        accuracy: The accuracy where digits cost time. Default: full.
+    """
     steps = [float(t) for t in grid]
     nearest = [min(steps, key=lambda t, time=time: abs(t - time)) for time in times]
     found, last = {}, law
@@ -124,12 +160,30 @@ def laws_at(
 def pushforward_step(
     sampler: Sampler, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
 ) -> Tensor:
-    """``law`` (S,)*D at t after a step of the sampler to s."""
-    raise TypeError(f"no explicit kernel is known for a step of {sampler}")
+    """Return the pushforward of ``law`` under one step of the sampler.
+
+    Args:
+        sampler: The sampler.
+        reverse: The reverse process.
+        law: The distribution (S,)*D at time t.
+        t: The time of the distribution, in (0, 1].
+        s: The time to reach, in [0, t).
+        accuracy: The accuracy where digits cost time. Default: full.
+
+    Raises:
+        TypeError: The kernel of a step of this sampler is not implemented.
+    """
+    raise TypeError(f"the exact kernel of a step of {sampler} is not implemented: use tauleap.sample")
 
 
 def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
-    """q_t for data with the law ``data`` (S,)*D."""
+    """Return the marginal q_t of noised data, (S,)*D.
+
+    Args:
+        reverse: The reverse process, of which only the forward process is used.
+        data: The distribution of the data, (S,)*D.
+        t: The time, in [0, 1].
+    """
     law = _device.exact_on_cpu(data)
     for site, kernel in enumerate(site_kernels(reverse.on_cpu().process, (data.ndim,), t)):
         law = (law.movedim(site, -1) @ kernel).movedim(-1, site)
@@ -137,7 +191,12 @@ def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
 
 
 def prior(reverse: ReverseProcess, sites: int) -> Tensor:
-    """Return the law from which sampling starts, (S,)*D: independent sites, each with its sampling prior."""
+    """Return the distribution from which sampling starts, (S,)*D: independent sites, each with its sampling prior.
+
+    Args:
+        reverse: The reverse process.
+        sites: The number of sites D.
+    """
     each = reverse.on_cpu().process.sampling_prior()
     law = torch.ones((), dtype=torch.float64, device=each.device)
     for one in each.expand(sites, -1):
@@ -146,9 +205,15 @@ def prior(reverse: ReverseProcess, sites: int) -> Tensor:
 
 
 def reverse_chain_law(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
-    """The law at t of the reverse chain from the prior, with the true posterior of ``data`` (S,)*D, in closed form.
+    """Return the distribution at t of the exact reverse chain from the prior, in closed form.
 
-    By Bayes' rule, sum_x p_ref(x) q(x_t | x_1 = x) = q_t(x_t) sum_x q_1|t(x | x_t) p_ref(x) / q_1(x).
+    It has the true posterior of the data. By Bayes' rule, sum_x p_ref(x) q(x_t | x_1 = x) = q_t(x_t) sum_x q_1|t(x |
+    x_t) p_ref(x) / q_1(x).
+
+    Args:
+        reverse: The reverse process, of which only the forward process is used.
+        data: The distribution of the data, (S,)*D.
+        t: The time, in [0, 1].
     """
     start, last = prior(reverse, data.ndim), marginal(reverse, data, 1.0)
     law = torch.where(start > 0, start / torch.where(start > 0, last, 1.0), 0.0)
@@ -158,7 +223,14 @@ def reverse_chain_law(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor
 
 
 def apply_final(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
-    """``law`` at t after the final step of ``tauleap.sample``."""
+    """Return the distribution after the final step of ``tauleap.sample``.
+
+    Args:
+        reverse: The reverse process.
+        law: The distribution (S,)*D at time t.
+        t: The last time of the grid.
+        final: The final step, as in ``tauleap.sample``.
+    """
     reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     if final == "none":
         return law
@@ -168,38 +240,15 @@ def apply_final(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["
 
 
 def apply_mode(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
-    """``law`` at t after every state has become the denoiser's most probable x0: what ``final="mode"`` does."""
+    """Return the distribution after every state is replaced by the most probable x0, as ``final="mode"`` does.
+
+    Args:
+        reverse: The reverse process.
+        law: The distribution (S,)*D at time t.
+        t: The last time of the grid.
+    """
     predicted = reverse.posterior(_states(law), t).mode
     return torch.zeros_like(law).index_put_(tuple(predicted.T), law.reshape(-1), accumulate=True)
-
-
-def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
-    """sum_n weights[n] prod_d laws[n, d, .]: (S,)*D."""
-    count, sites, size = laws.shape
-    joint = weights[:, None]
-    for site in range(sites - 1):
-        joint = (joint[:, :, None] * laws[:, site, None, :]).reshape(count, -1)
-    return (joint.mT @ laws[:, -1]).reshape([size] * sites)
-
-
-def push_pairs(
-    law: Tensor, first: Tensor, second: Callable[[Tensor, int], Tensor], negligible: float = FULL.negligible
-) -> Tensor:
-    """Two stages: ``first`` (S^D, D, S) from x to x*, and ``second`` of the numbers of several x and of one x*.
-
-    ``second`` gives (len(x), D, S). One x* at a time, so that what is made for it stays in the cache. Pairs less
-    probable than ``negligible`` are left out.
-    """
-    count, sites, _ = first.shape
-    joint = law.reshape(-1, 1)
-    for site in range(sites):
-        joint = (joint[:, :, None] * first[:, site, None, :]).reshape(count, -1)
-    out = torch.zeros_like(law)
-    for between, weights in enumerate(joint.mT.contiguous()):
-        start = (weights > negligible).nonzero().squeeze(-1)
-        if len(start):
-            out += push_sites(weights[start], second(start, between))
-    return out
 
 
 def _states(law: Tensor) -> Tensor:
@@ -207,7 +256,7 @@ def _states(law: Tensor) -> Tensor:
 
 
 def _posterior(reverse: ReverseProcess, x: Tensor, t: float) -> Posterior:
-    """At every joint state, in the law's precision even where a network works in less."""
+    """Return the posterior at every joint state, in float64 even if the network uses less."""
     return Posterior(reverse.posterior(x, t).logits.double())
 
 
@@ -250,10 +299,10 @@ def _(
 ) -> Tensor:
     x, u, sites = _states(law), (t + s) / 2, range(law.ndim)
     first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
-    # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
+    # The first prediction for a site of x* depends on x* only by the site's own state: (S, S^D, D, S).
     moved = (torch.full_like(x, y) for y in range(reverse.process.num_states))
     first_at_u = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
-    step_given_x0 = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
+    step_given_x0 = [step_given_x0_table(reverse.process, law.ndim, site, u, s) for site in sites]
 
     def second(i: Tensor, j: int) -> Tensor:
         first_here = torch.stack([first_at_u[x[j, site], i, site] for site in sites], dim=1)
@@ -264,17 +313,9 @@ def _(
     return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second, accuracy.negligible)
 
 
-def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: float) -> Tensor:
-    """p(x_s = v | x_t = y, x0) at [y, x0, v], 0 where y cannot come from x0."""
-    early, between = (site_kernels(reverse.process, (sites,), *times)[site] for times in ((s,), (t, s)))
-    joint = (early[:, :, None] * between[None]).permute(2, 0, 1)
-    total = joint.sum(-1, keepdim=True)
-    return torch.where(total > 0, joint / torch.where(total > 0, total, 1.0), 0.0)
-
-
 @pushforward_step.register
 def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
-    """The time of the first jump is integrated over by Gauss's rule with 7 points, in the amount of noise.
+    """Integrate over the time of the first jump by Gauss's rule with 7 points, in the amount of noise.
 
     Its density is smooth in that, and in t it need not be: log-linear schedules end at a rate of 1,000.
     """
@@ -285,7 +326,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
     leaving = process.exit_rate(x, 1.0, dtype=torch.float64) / process.schedule.rate(1.0)  # of R_b
 
     def stays(u: float) -> Tensor:
-        """The probability that no site has jumped between t and u."""
+        """Return the probability that no site has jumped between t and u."""
         moved = torch.exp(-leaving * process.schedule.between(u, t))
         early, late = (process.kernel_into(x, time, dtype=torch.float64) for time in (u, t))
         known = torch.where(late > 0, posterior.probs * early / torch.where(late > 0, late, 1.0), 0.0)
@@ -344,7 +385,15 @@ def _(
 def push_corrector(
     reverse: ReverseProcess, law: Tensor, t: float, tau: float, multiple_jumps: MultipleJumps | None = None
 ) -> Tensor:
-    """``law`` at t after one leap of the corrector."""
+    """Return the pushforward of ``law`` under one leap of the corrector.
+
+    Args:
+        reverse: The reverse process.
+        law: The distribution (S,)*D at time t.
+        t: The time, in (0, 1].
+        tau: The length of the leap, in time.
+        multiple_jumps: The treatment of several jumps at one site, see ``TauLeaping``. Default: that of the process.
+    """
     x, how = _states(law), multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     return push_sites(
         law.reshape(-1), leap_laws(reverse.corrector_rates(x, t, posterior=_posterior(reverse, x, t)), x, tau, how)

@@ -1,4 +1,4 @@
-"""What the networks refuse, and the words they do it in."""
+"""Checks of the arguments of the networks."""
 
 from __future__ import annotations
 

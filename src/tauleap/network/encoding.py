@@ -8,7 +8,7 @@ from torch import Tensor
 
 def normalise(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
     """The states 0..S-1 on the line from -1 to 1, for data whose states have an order."""
-    # bfloat16 cannot tell 256 levels apart half way, so the arithmetic is never narrower than float32.
+    # bfloat16 cannot distinguish 256 levels, so the arithmetic is never narrower than float32.
     wide = torch.promote_types(dtype, torch.float32)
     return (x.to(wide) * (2 / (num_states - 1)) - 1).to(dtype)
 

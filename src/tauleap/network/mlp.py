@@ -34,9 +34,9 @@ class ResidualBlock(nn.Module):
 
 @final
 class ResidualMLP(Network):
-    """Every site sees every other through a few dense layers (App. H.1); the defaults have 16,880 parameters.
+    """Connect all sites by a few dense layers (App. H.1); the defaults have 16,880 parameters.
 
-    The paper does not say how the two integers enter: here they are normalised to [-1, 1].
+    The paper does not specify how the two integers are encoded: here they are normalised to [-1, 1].
 
     Args:
         num_states: S.
@@ -48,8 +48,7 @@ class ResidualMLP(Network):
         time_hidden: of the MLP after it.
         time_width: its output, from which each block makes its scale and offset.
         one_hot: take each site as S indicators instead of one number, which states without an order need.
-        mark_observed: append the mask of given sites to the input. If false, ``observed`` tells the network nothing
-            that ``x`` does not.
+        mark_observed: append the mask of given sites to the input. If false, ``observed`` has no effect.
     """
 
     def __init__(
@@ -85,7 +84,13 @@ class ResidualMLP(Network):
         self.output = nn.Linear(width, sites * num_states)
 
     def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
-        """int64 (B, *shape) -> logits (B, *shape, S)."""
+        """Return the logits (B, *shape, S).
+
+        Args:
+            x: The noisy states, int64 (B, *shape).
+            t: The time, floating, () or (B,); a scalar stands for the whole batch and is embedded once.
+            observed: The mask of observed sites, bool (B, *shape); their values are in ``x``. Default: none.
+        """
         check_call(x, t, observed)
         if x.shape[1:] != self.shape:
             raise ValueError(f"x must be (B, {', '.join(map(str, self.shape))}), got {tuple(x.shape)}")

@@ -39,10 +39,10 @@ class EncoderLayer(nn.Module):
 
 @final
 class MusicTransformer(Network):
-    """Encoder layers and residual MLPs on one-hot input (App. H.3); the defaults have 7,008,769 parameters.
+    """Apply encoder layers and residual MLPs to one-hot input (App. H.3); the defaults have 7,008,769 parameters.
 
     Positions are sinusoidal, so a sequence may have any length. Dropout is applied where the paper says, at the output
-    of each attention and of each MLP in the encoder. Bars that are given are simply part of ``x``, as in the paper.
+    of each attention and of each MLP in the encoder. Observed bars are part of ``x``, as in the paper.
 
     Args:
         num_states: S.
@@ -55,8 +55,7 @@ class MusicTransformer(Network):
         time_hidden: of the MLP after it.
         time_width: its output, from which each layer makes its scale and offset.
         dropout: probability of dropping.
-        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` tells the network
-            nothing that ``x`` does not.
+        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` has no effect.
     """
 
     def __init__(
@@ -103,7 +102,13 @@ class MusicTransformer(Network):
         self.output = nn.Linear(width, num_states)
 
     def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
-        """int64 (B, D) -> logits (B, D, S)."""
+        """Return the logits (B, D, S).
+
+        Args:
+            x: The noisy states, int64 (B, D).
+            t: The time, floating, () or (B,); a scalar stands for the whole batch and is embedded once.
+            observed: The mask of observed sites, bool (B, D); their values are in ``x``. Default: none.
+        """
         check_call(x, t, observed)
         if x.ndim != 2:
             raise ValueError(f"x must be (B, D), a batch of sequences, got {tuple(x.shape)}")

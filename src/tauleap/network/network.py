@@ -1,4 +1,4 @@
-"""What the networks have in common: how they are called, and that they can be rebuilt."""
+"""The interface of the networks: the call, and the arguments from which they are rebuilt."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from tauleap._shapes import PerState, SiteMask, States
 
 Times: TypeAlias = Float[Tensor, ""] | Float[Tensor, "batch"]
-"""t in [0, 1] as a tensor: one for the whole batch, or one a sample."""
+"""t in [0, 1] as a tensor: one for the whole batch, or one per sample."""
 
 
 class Network(nn.Module, ABC):
-    """A function (x_t, t) -> raw output that remembers how it was built.
+    """Define a function (x_t, t) -> raw output that records its constructor's arguments.
 
-    A network of your own need not be one of these: any module with this call will do.
+    A network of your own need not be a subclass: any module with this call will do.
 
     Args:
-        config: the constructor's arguments, as JSON can hold them.
+        config: The constructor's arguments, as JSON can hold them.
     """
 
     def __init__(self, **config: Any) -> None:
@@ -37,12 +37,12 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
-        """The raw output at every site.
+        """Return the raw output at every site.
 
         Args:
-            x: int64 (B, *shape), the noisy state.
-            t: floating, () or (B,); a scalar stands for the whole batch and is embedded once.
-            observed: bool (B, *shape), true where the value is given rather than noisy; the values are in ``x``.
+            x: The noisy states, int64 (B, *shape).
+            t: The time, floating, () or (B,); a scalar stands for the whole batch and is embedded once.
+            observed: The mask of observed sites, bool (B, *shape); their values are in ``x``. Default: none.
 
         Returns:
             (B, *shape, S), in the dtype of the parameters.

@@ -23,15 +23,15 @@ from tauleap.network.time_embedding import TimeEmbedding
 
 @final
 class SequenceTransformer(Network):
-    """Pre-norm transformer with rotary positions and adaptive norms by time: the default for data of your own.
+    """Apply a pre-norm transformer with rotary positions and adaptive norms: the default for data of your own.
 
     Data of any shape are flattened inside; rotary positions count along the flattened index. The output layer begins at
-    zero, so the untrained network answers with the uniform distribution.
+    zero, so the untrained network predicts the uniform distribution.
 
     Args:
         num_states: S.
-        shape: of one datum. If given, every site also has a learned vector, which tells the columns of a table or the
-            rows of a picture apart. If None, only distances count and data of any shape are taken.
+        shape: of one datum. If given, every site also has a learned vector, which distinguishes the columns of a table
+            or the rows of a picture. If None, only distances matter and data may have any shape.
         width: of the model.
         depth: number of blocks.
         heads: of each self-attention.
@@ -81,7 +81,7 @@ class SequenceTransformer(Network):
     def forward(
         self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
     ) -> PerState:
-        """int64 (B, *shape) -> logits (B, *shape, S).
+        """Return the logits (B, *shape, S).
 
         Args:
             x: int64 (B, *shape), the noisy state.

@@ -1,4 +1,4 @@
-"""Several networks, each for its own times."""
+"""Several networks, each for an interval of times."""
 
 from __future__ import annotations
 
@@ -21,17 +21,24 @@ _WRITE = "write TimeExperts([early, late], at=[0.3])"
 
 @final
 class TimeExperts(nn.Module):
-    """One network out of ``networks``, chosen by t: the first before ``at[0]``, the second from there on, and so forth.
+    """Choose one of several networks by the time.
 
-    To clean up what can be seen already and to guess what cannot be seen yet are different tasks, and the loss of the
-    first is so much larger that a network for both of them learns the second late (Balaji et al. 2022 have such
-    networks for pictures). They can be trained apart, also on different machines, and put together afterwards; in a
-    training together they share nothing but the norm at which gradients are clipped. A state is shown to one of them
-    only, so that sampling costs no more. Compiled, it is a graph for each network, not one for all.
+    The first is used before ``at[0]``, the second from there to ``at[1]``, and so on.
+
+    Early times (little noise) and late times (much noise) are different tasks, and the loss of the first is so much
+    larger that one network for both learns the second late (Balaji et al. 2022 use such experts for images). The
+    networks can be trained separately, also on different machines, and combined afterwards; trained together they share
+    only the norm at which gradients are clipped. Each state is evaluated by one network, so that sampling costs no
+    more. Compiled, there is one graph per network.
 
     Args:
-        networks: two or more, with the same kind of output and, if they take labels, the same number of them.
-        at: the times at which the next one takes over, rising, one fewer than networks.
+        networks: Two or more networks with outputs of the same shape and, if they take labels, the same
+            ``num_classes``.
+        at: The times at which the next network begins, increasing, in (0, 1), one fewer than networks.
+
+    Raises:
+        TypeError: An argument is not a list, or a network is not a torch.nn.Module.
+        ValueError: The number or the order of the times is wrong.
 
     >>> from tauleap.network import ResidualMLP
     >>> network = TimeExperts([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
@@ -54,7 +61,7 @@ class TimeExperts(nn.Module):
             )
         self.at = [_check.positive("a time of at", time) for time in at]
         if not all(one < next for one, next in pairwise([*self.at, 1.0])):
-            raise ValueError(f"at must be rising times in (0, 1), got {list(at)}")
+            raise ValueError(f"at must be increasing times in (0, 1), got {list(at)}")
         labels = [num_labels(network) for network in networks]
         if len(set(labels)) > 1:
             raise ValueError(f"all networks must be built with the same num_classes, got {labels}")
@@ -63,13 +70,23 @@ class TimeExperts(nn.Module):
 
     @property
     def classes(self) -> nn.Embedding | None:
-        """The vectors of the labels of the first network, as many as those of the others."""
+        """The label embedding of the first network; the others have as many labels."""
         return getattr(self.networks[0], "classes", None)
 
     def forward(
         self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
     ) -> PerState:
-        """What the networks say, each of the samples at its times."""
+        """Return the output of the network of each sample's time.
+
+        Args:
+            x: The noisy states, int64 (B, *shape).
+            t: The time, floating, () or (B,); a scalar stands for the whole batch and is embedded once.
+            observed: The mask of observed sites, bool (B, *shape); their values are in ``x``. Default: none.
+            condition: The class labels, int64 (B,). Default: none.
+
+        Raises:
+            ValueError: The networks return outputs of different shapes.
+        """
         check_call(x, t, observed)
         starts = _device.moved_to(torch.tensor(self.at, dtype=t.dtype, device=_device.CPU), t.device)
         if t.ndim == 0 or t.stride(0) == 0 or len(x) == 0:  # one time for all, which a network embeds once
@@ -86,7 +103,7 @@ class TimeExperts(nn.Module):
         ]
         if any(part.shape[1:] != outputs[0].shape[1:] for part in outputs):
             shapes = ", ".join(str(tuple(part.shape[1:])) for part in outputs)
-            raise ValueError(f"the networks must answer in one shape, got {shapes} for a sample")
+            raise ValueError(f"the networks must return outputs of one shape per sample, got {shapes}")
         return self._with_idle(outputs[0] if len(outputs) == 1 else torch.cat(outputs)[order.argsort()], counts)
 
     def _call(self, number: int, x: Tensor, t: Tensor, observed: Tensor | None, condition: Tensor | None) -> Tensor:
@@ -96,7 +113,7 @@ class TimeExperts(nn.Module):
         return out
 
     def _with_idle(self, out: Tensor, counts: list[int]) -> Tensor:
-        """With a gradient of 0 for networks that had no sample: training over several processes waits for all."""
+        """Add a gradient of 0 for networks without a sample: training over several processes waits for all."""
         if torch.is_grad_enabled():
             for network, count in zip(self.networks, counts, strict=True):
                 if count == 0:

@@ -22,7 +22,7 @@ from tauleap.network.unet_blocks import Stage, Upsample, group_norm
 
 @final
 class UNet(Network):
-    """Convolutions at several resolutions with skip connections (App. H.2); the defaults have 35.7 million parameters.
+    """Apply convolutions at several resolutions with skip connections (App. H.2): 35.7 million parameters by default.
 
     Takes integer images (B, C, H, W), or (B, H, W) where C is 1, which it normalises to [-1, 1]. Resolution halves from
     level to level without padding, so H and W must be multiples of 2^(levels - 1): 32 x 32 has room for the four levels
@@ -39,15 +39,14 @@ class UNet(Network):
         dropout: probability of dropping, before the second convolution of each block.
         outputs: numbers for each pixel and channel: 2 for the mean and log scale of a truncated logistic,
             ``num_states`` for logits.
-        mark_observed: append the mask of given pixels to the input channels. If false, ``observed`` tells the network
-            nothing that ``x`` does not.
+        mark_observed: append the mask of given pixels to the input channels. If false, ``observed`` has no effect.
         masked: the last of the states is no intensity but the mask of absorbing noise: it enters as 0, in the middle of
             the intensities, and another channel for each colour says where it is.
         output_kernel: side of the last convolution, odd: 1 where there are many ``outputs``, which are then cheap.
         patch: side of the squares of pixels that enter together, as channels of one pixel, and leave together: the
             first level then has a side of H / ``patch``, where a convolution costs less and sees further.
         pad: fill sides up to a multiple of ``patch`` 2^(levels - 1), and cut them off again.
-        channels_last: takes (B, H, W, C) in the place of (B, C, H, W).
+        channels_last: takes (B, H, W, C) instead of (B, C, H, W).
         num_classes: how many values the class label ``condition`` can have; None for a network without labels.
     """
 
@@ -146,7 +145,7 @@ class UNet(Network):
     def forward(
         self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
     ) -> PerState:
-        """int64 (B, C, H, W) -> (B, C, H, W, 2): a mean offset and a log scale (or as many ``outputs``).
+        """Return a mean offset and a log scale per pixel, (B, C, H, W, 2), or as many ``outputs``.
 
         Args:
             x: int64 (B, C, H, W), the noisy image.
@@ -208,11 +207,11 @@ class UNet(Network):
 
     @torch.no_grad()
     def init_smooth_(self) -> UNet:
-        """Lets logits of ordered states begin alike at neighbouring states; returns the network.
+        """Initialise the last layer so that logits of neighbouring states are similar, and return the network.
 
-        The last layer's weights become cosines of the state, the features shared out among the colours (and the pixels
-        of a patch), so that a bump in the logits needs a few features and not all weights of a state. It learns the
-        same, sooner.
+        The weights of the last layer become cosines of the state, with the features divided among the colours (and the
+        pixels of a patch), so that a peak in the logits needs a few features instead of all weights of a state.
+        Training converges to the same loss, faster.
         """
         weight = self.output.weight
         features, pixels = torch.arange(weight.shape[1], device=weight.device), len(weight) // self.outputs

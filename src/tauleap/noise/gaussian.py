@@ -13,8 +13,9 @@ from tauleap.noise.schedule import Schedule
 
 
 class Gaussian(ForwardProcess):
-    """Jump to nearby states, with a discretised Gaussian as the stationary distribution: for ordinal data such as
-    pixels.
+    """Jump to nearby states, with a discretised Gaussian as the stationary distribution.
+
+    For ordinal data such as pixels.
 
     With ``p(x)`` proportional to ``exp(-(x - mu)^2 / (2 sigma_0^2))`` about the middle ``mu = (S - 1) / 2``, a jump
     towards the middle (or across it, to a state no further out) over the distance d has the rate ``exp(-(d - 1)^2 /

@@ -1,6 +1,6 @@
-"""Transition kernels q_t|s of one site, as operators: rows, columns, products and draws, without saying how.
+"""Transition kernels q_t|s of one site, as operators: rows, columns, products and draws.
 
-Every kernel is held in float64 and answers in the dtype it is asked for.
+Every kernel is stored in float64 and returns results in the requested dtype.
 """
 
 from __future__ import annotations
@@ -231,7 +231,7 @@ class DenseKernel(Kernel):
             make: Computes the table.
         """
         if (name, dtype) not in self._tables:
-            with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
+            with torch.inference_mode(False):  # the cached kernel must also be usable where gradients are computed
                 self._tables[name, dtype] = make().to(dtype).contiguous()
         return self._tables[name, dtype]
 
@@ -284,7 +284,7 @@ def read_extremes(kernels: Sequence[DenseKernel], other: Tensor | None = None) -
 
 
 def _read(table: Tensor, x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows x of tables (B, S, n), one a sample, that need not be laid out for it."""
+    """Return rows x of tables (B, S, n), one per sample, of any memory layout."""
     samples = along_batch(torch.arange(x.shape[0], device=table.device), x.ndim)
     return table[samples, x.to(table.device)].to(dtype).to(x.device)
 

@@ -55,9 +55,9 @@ class MatrixExponential:
             terms.append(terms[-1] @ step * (_APART / k))
         # Subnormal terms are too small to count, and arithmetic with them is slow.
         self._terms = torch.nn.functional.hardshrink(torch.stack(terms), _TINY).reshape(_TERMS, -1)
-        self._cached = identity[None]  # E_0, E_1, ... as far as they have been asked for
+        self._cached = identity[None]  # E_0, E_1, ... as far as they have been needed
         self._apart = max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2))
-        self._far = identity[None]  # E_0, E_n, E_2n, ... with n = self._apart, as far as they have been asked for
+        self._far = identity[None]  # E_0, E_n, E_2n, ... with n = self._apart, as far as they have been needed
         self._reach = float(self._apart * max(1, min(_MOST_FAR_KEPT, _FAR_KEPT_ENTRIES // self._size**2)))
         self._mixed_from = math.inf
         if stationary is not None:

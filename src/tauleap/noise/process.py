@@ -7,10 +7,8 @@ here does the rest. Where the generator has structure, ``kernel`` and the two ra
 
 from __future__ import annotations
 
-import weakref
 from abc import ABC, abstractmethod
-from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -18,12 +16,11 @@ from torch import Tensor, nn
 
 from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
+from tauleap.noise.derived import Derived
 from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, at_own_state
 from tauleap.noise.matrix_exponential import MatrixExponential
 from tauleap.noise.schedule import Schedule
 from tauleap.noise.stationary import in_detailed_balance, stationary_law
-
-_CACHE_BYTES = 2**29
 
 
 class ForwardProcess(nn.Module, ABC):
@@ -51,7 +48,7 @@ class ForwardProcess(nn.Module, ABC):
             raise TypeError(f"schedule must be a Schedule such as Constant(1.0), got {schedule!r}")
         self.schedule = schedule
         self._moved_to = _device.CPU
-        self._derived = _Derived()
+        self._derived = Derived()
         self.register_load_state_dict_post_hook(_forget_derived)
 
     @abstractmethod
@@ -312,7 +309,7 @@ class ForwardProcess(nn.Module, ABC):
         return MatrixExponential(generator, law if in_detailed_balance(generator, law) else None)
 
     @property
-    def _cache(self) -> _Derived:
+    def _cache(self) -> Derived:
         return self._derived.valid_for(self._buffers.values())
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -341,92 +338,3 @@ class ForwardProcess(nn.Module, ABC):
 
 def _forget_derived(process: ForwardProcess, _: object) -> None:
     process._derived.clear()
-
-
-def _identity(t: Time) -> object:
-    """What tells times apart without a look at the values of a tensor, which may have been written to since."""
-    return (t, t._version) if isinstance(t, Tensor) and not t.is_inference() else t
-
-
-def _same(one: object, other: object) -> bool:
-    """Whether two results of ``_identity`` stand for the same times; a tensor that counts no writes never does."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return one[0] is other[0] and one[1] == other[1]
-    return isinstance(one, float | int) and one == other
-
-
-class _Derived:
-    """The cache of what follows from a process' buffers and attributes: tables, and kernels by their amount of noise.
-
-    Never copied or saved with the process: it is made again when it is asked for.
-    """
-
-    def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-        self._kernels: OrderedDict[float, DenseKernel] = OrderedDict()
-        self._last: tuple[Tensor, list[object], weakref.ref[DenseKernel]] | None = None
-        self._buffers: list[tuple[Tensor, int | None]] = []
-
-    def valid_for(self, buffers: Collection[Tensor | None]) -> _Derived:
-        """Return this cache, emptied if a buffer has been replaced or written to since the last call."""
-        number = 0
-        for buffer in buffers:
-            if buffer is None:
-                continue
-            if number == len(self._buffers):
-                break
-            known, version = self._buffers[number]
-            if buffer is not known or (version is not None and buffer._version != version):
-                break
-            number += 1
-        else:
-            if number == len(self._buffers):
-                return self
-        self.clear()
-        # A tensor made in inference mode does not count how often it has been written to.
-        self._buffers = [(b, None if b.is_inference() else b._version) for b in buffers if b is not None]
-        return self
-
-    def get(self, name: str, make: Callable[[], Any]) -> Any:
-        if name not in self._values:
-            with torch.inference_mode(False):  # what is kept must also serve where gradients are taken
-                self._values[name] = make()
-        return self._values[name]
-
-    def kernel(self, c: float, make: Callable[[], DenseKernel]) -> DenseKernel:
-        if c not in self._kernels:
-            with torch.inference_mode(False):
-                kernel = self._kernels[c] = make()
-            size = 4 * kernel.matrix.nbytes  # with the tables that using it makes
-            while len(self._kernels) > max(1, _CACHE_BYTES // size):
-                self._kernels.popitem(last=False)
-        self._kernels.move_to_end(c)
-        return self._kernels[c]
-
-    def kernels(self, c: Tensor, times: tuple[Time, Time], make: Callable[[], DenseKernel]) -> DenseKernel:
-        """One kernel per sample: large, so the last is found again only as long as it is in use.
-
-        On the CPU it is found by its amounts of noise ``c``; elsewhere, where the host would wait for a comparison, by
-        the tensors of ``times`` from which they came.
-        """
-        kernel = None
-        if self._last is not None and (kernel := self._last[2]()) is not None:
-            known, before, _ = self._last
-            here = _device.is_host(c.device)
-            if not (torch.equal(known, c) if here else all(map(_same, map(_identity, times), before))):
-                kernel = None
-        if kernel is None:
-            identities = [_identity(t) for t in times]
-            with torch.inference_mode(False):
-                kernel = make()
-            self._last = c.clone(), identities, weakref.ref(kernel)
-        return kernel
-
-    def clear(self) -> None:
-        self._values.clear()
-        self._kernels.clear()
-        self._last = None
-        self._buffers = []
-
-    def __reduce__(self) -> tuple[type[_Derived], tuple[()]]:
-        return _Derived, ()  # copies, and what else is made of the object's parts, make their own

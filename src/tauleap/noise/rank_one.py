@@ -2,7 +2,7 @@
 
     R_b = base_rate (1 pi^T - I),      q = alpha I + (1 - alpha) 1 pi^T,      alpha = exp(-base_rate c)
 
-Uniform and absorbing noise are of this kind. Everything is O(S) a site and no (S, S) matrix is made, so a text
+Uniform and absorbing noise are of this kind. Everything is O(S) per site and no (S, S) matrix is formed, so a text
 vocabulary of 50,257 states is ordinary; ``pi`` may differ from site to site.
 """
 

@@ -1,8 +1,8 @@
-"""How fast the noise comes: beta(t), its integral c(t), and the way back from c to t.
+"""Noise schedules: the rate beta(t), its integral c(t), and the inverse of c.
 
 A process has the generator ``R_t = beta(t) R_b``, so its kernels depend on time through ``c(t) = int_0^t beta`` alone
-(Section 4.1). Two schedules are given by ``alpha(t) = exp(-c(t))`` instead, the share of a rank-one process' mass that
-has not moved: they end at ``alpha(1) = 0.001``, so that c(1) is finite.
+(Section 4.1). Two schedules are given by ``alpha(t) = exp(-c(t))`` instead, the fraction of a rank-one process' mass
+that has not moved: they end at ``alpha(1) = 0.001``, so that c(1) is finite.
 """
 
 from __future__ import annotations

@@ -9,20 +9,25 @@ from tauleap.objective.times import Times, UniformTimes
 
 
 class CompleteElbo(Objective):
-    """An unbiased estimate of the bound of Proposition 2 with its constant C,
+    """Estimate the bound of Proposition 2 with its constant C, without bias and with one network evaluation:
 
         -log p(x0) <= KL(q_1|0(. | x0) || prior)                                                        "prior"
                       + int_eps^1 E_{x ~ q_t|0} sum_d sum_{v != x} [Rhat_v - C_v + C_v log(C_v / Rhat_v)] dt  "path"
                       + E_{x ~ q_eps|0} [-log p(x0 | x)]                                       "reconstruction"
 
-    where C are the reverse rates if x0 were known. The expectation over the paper's auxiliary state x~ is taken in
-    closed form, so that one pass on x is enough, the integrand is never negative, and it is 0 only where the rates are
-    right. Its gradient is that of L_CT in expectation, for half the passes.
+    where C are the reverse rates given x0. The expectation over the paper's auxiliary state x~ is taken in closed form,
+    so that one evaluation at x is enough, the integrand is never negative, and it is 0 only where the rates are exact.
+    Its gradient is that of L_CT in expectation, for half the evaluations.
 
-    The last term needs a second pass (both go through the network together) and is there with ``reconstruction=True``
-    only: with it the value is a bound on -log p(x0) in nats, without it it lacks what is lost by stopping at eps, which
-    training hardly needs. ``times`` says at which times to look, U(0.01, 1) if absent; with ``ReweightedTimes``, which
-    weigh the times anew, the value is neither unbiased nor a bound.
+    Args:
+        reconstruction: Add the last term, for which the network is evaluated at a second state (in the same pass). With
+            it the value is a bound on -log p(x0) in nats; without it the loss from stopping at eps is missing, which
+            matters little for training. Default: False.
+        times: The distribution of the times. With ``ReweightedTimes`` the value is neither unbiased nor a bound.
+            Default: U(0.01, 1).
+
+    >>> CompleteElbo(reconstruction=True)
+    CompleteElbo(reconstruction=True)
     """
 
     integrates = True

@@ -10,15 +10,22 @@ from tauleap.objective.times import Times, UniformTimes
 
 
 class CrossEntropy(Objective):
-    """L_ll = T E_t E_{x ~ q_t|0} [-log p(x0 | x)] (Appendix D), which the true posterior minimises.
+    """Compute the cross-entropy of the denoiser, L_ll = T E_t E_{x ~ q_t|0} [-log p(x0 | x)] (Appendix D).
 
-    Not a bound: no power of it makes it one. ``reduction="sum"`` adds up the sites as published, with lambda = 0.001;
-    ``"mean"`` divides by their number, as the authors' program does.
+    The true posterior minimises it. It is not a bound on the likelihood, for any weight.
 
-    The network is not asked again for it: added to others, it takes the state that they show the network, x ~ q_t if
-    any of them does. Only added to ``PaperElbo(passes=1)`` alone does it see the paper's x~ in the place of x, as it
-    does in the authors' program: one site of x~ has jumped once more, and the rest is x. Its minimum is then the
-    posterior given x~, not the true posterior given x.
+    It needs no network evaluation of its own: added to other objectives, it uses the state at which they evaluate the
+    network, x ~ q_t if any of them does. Only if it is added to ``PaperElbo(passes=1)`` alone does it use the paper's
+    x~ instead of x, as the authors' program does: one site of x~ has jumped once more, and the rest is x. Its minimum
+    is then the posterior given x~, not the true posterior given x.
+
+    Args:
+        reduction: ``"sum"`` adds up the sites as published, with lambda = 0.001; ``"mean"`` divides by their number, as
+            the authors' program does. Default: "sum".
+        times: The distribution of the times. Default: None, U(0.01, 1) or that of the objectives that it is added to.
+
+    >>> CrossEntropy("mean")
+    CrossEntropy("mean")
     """
 
     needs: frozenset[Pass] = frozenset()

@@ -14,19 +14,26 @@ from tauleap.objective.times import GridTimes
 
 
 class DiscreteTimeElbo(Objective):
-    """L_DT over the times k/K (Section 2; Austin et al. 2021), complete:
+    """Compute the bound of D3PM over the times k/K, complete (Section 2; Austin et al. 2021):
 
         L_DT = KL(q_1|0(. | x0) || prior)                                                                  "prior"
                + sum_{k=2}^{K} E_{x ~ q_k|0} KL(q(x_{k-1} | x, x0) || p(x_{k-1} | x))                      "steps"
                + E_{x ~ q_1/K|0} [-log p(x0 | x)]                                                 "reconstruction"
 
     with ``p(x_{k-1} | x) = sum_x0 q(x_{k-1} | x, x0) p(x0 | x)``, site by site (``ReverseProcess.step_probs``). The
-    last term is that of k = 1. ``terms="random"`` takes one k a sample, times K; ``terms="all"`` takes every k, one
-    after another, with K passes. D3PM's hybrid loss is ``DiscreteTimeElbo(steps=1000) + 0.001 * CrossEntropy()``, at
-    the same k. Where ``t`` is given it must be on the grid, and it can be given for one random k alone.
+    last term is that of k = 1. D3PM's hybrid loss is ``DiscreteTimeElbo(steps=1000) + 0.001 * CrossEntropy()``, at the
+    same k. Given times ``t`` must be on the grid, and need ``terms="random"``.
 
-    As K grows this tends to ``CompleteElbo``; with one site and a denoiser that obeys Bayes' rule it does not depend on
-    K at all.
+    As K grows this tends to ``CompleteElbo``; with one site and a denoiser that satisfies Bayes' rule it does not
+    depend on K at all.
+
+    Args:
+        steps: The number of steps K, >= 1.
+        terms: ``"random"`` takes one k per sample, times K; ``"all"`` takes every k in turn, with K evaluations of the
+            network. Default: "random".
+
+    >>> DiscreteTimeElbo(1000)
+    DiscreteTimeElbo(1000)
     """
 
     def __init__(self, steps: int, *, terms: Literal["random", "all"] = "random") -> None:

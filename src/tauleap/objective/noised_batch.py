@@ -29,17 +29,14 @@ _ORDER: tuple[Pass, ...] = ("x_t", "x_tilde", "x_eps")
 
 
 class LossBatch(ABC):
-    """What an objective sees of a batch: the data, the times, and the reverse process at the noised states.
+    """Hold the data of a batch, the times, and the reverse process at the noised states.
 
     Attributes:
-        reverse: the reverse process.
-        x0: the data.
-        t: the times, one per row of ``x0``.
-        times: the distribution of the times.
+        reverse, x0, samples: the reverse process, the data, and the number of samples.
+        t, times: the times, one per row of ``x0``, and their distribution.
         weight: the importance weights of the times, one per sample.
         passes: the states that the network is evaluated at.
         scored: the sites that have a loss: neither observed nor missing.
-        samples: the number of samples.
         given: whether the times were given by the caller.
     """
 
@@ -95,26 +92,50 @@ class LossBatch(ABC):
 
     @abstractmethod
     def posterior(self, which: Pass) -> Posterior:
-        """Return p(x0 | x) over the data states, from the one evaluation of the network."""
+        """Return p(x0 | x) over the data states, from the one evaluation of the network.
+
+        Args:
+            which: The pass: "x_t", "x_tilde" or "x_eps".
+        """
 
     @abstractmethod
     def sum(self, values: PerSite) -> Float[Tensor, " samples"]:
-        """Return the sum over the scored sites of each sample, or an unbiased estimate of it."""
+        """Return the sum over the scored sites of each sample, or an unbiased estimate of it.
+
+        Args:
+            values: One number per site.
+        """
 
     @abstractmethod
     def per_sample(self, values: Tensor) -> Tensor:
-        """Return values, one per row of ``x0``, as one per sample."""
+        """Return values, one per row of ``x0``, as one per sample.
+
+        Args:
+            values: One number per row.
+        """
 
     @abstractmethod
     def at_time(self, t: float) -> LossBatch:
-        """Return the same data at another time, with new noise."""
+        """Return the same data at another time, with new noise.
+
+        Args:
+            t: The time, for all samples.
+        """
 
     def time(self, which: Pass) -> Time:
-        """Return the times of a pass."""
+        """Return the times of a pass.
+
+        Args:
+            which: The pass: "x_t", "x_tilde" or "x_eps".
+        """
         return self.times.eps if which == "x_eps" else self.t
 
     def at(self, which: Pass) -> ReverseAt:
-        """Return the reverse process at the states and times of a pass, with the network's prediction."""
+        """Return the reverse process at the states and times of a pass, with the network's prediction.
+
+        Args:
+            which: The pass: "x_t", "x_tilde" or "x_eps".
+        """
         if which not in self._at:
             posterior, x = self.posterior(which), getattr(self, which)
             kernel = None if which == "x_eps" else self.kernel
@@ -123,13 +144,18 @@ class LossBatch(ABC):
         return self._at[which]
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
-        """Return values at the drawn times, weighted so that their mean is ``factor`` times the mean over the times."""
+        """Return values at the drawn times, weighted so that their mean is ``factor`` times the mean over the times.
+
+        Args:
+            values: One number per sample.
+            factor: The factor. Default: 1.
+        """
         weight = self.weight if factor == 1 else factor * self.weight
         return values * weight.to(values.dtype).to(values.device)
 
 
 class NoisedBatch(LossBatch):
-    """Data, times and noise of one loss; everything is computed when it is first needed.
+    """Draw the times and the noise of one loss; everything is computed when it is first needed.
 
     Observed sites hold their values without noise, and missing ones a draw from the sampling prior (the mask under
     absorbing noise). The network is evaluated once, on all ``passes`` together.
@@ -365,7 +391,7 @@ def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> Si
         return None
     if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
         given = missing.dtype if isinstance(missing, Tensor) else type(missing).__name__
-        raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
+        raise TypeError(f"missing must be a bool tensor, true where the value is unknown, got {given}")
     if missing.shape != x0.shape and missing.shape != x0.shape[1:]:
         raise ValueError(
             f"missing must have the shape of {name}, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "

@@ -1,4 +1,4 @@
-"""What every objective has in common: how it is called, and that objectives add and scale."""
+"""The interface of objectives, which can be added and scaled."""
 
 from __future__ import annotations
 
@@ -26,30 +26,36 @@ from tauleap.reverse import ReverseProcess
 
 @dataclass(frozen=True)
 class Loss:
-    """``value`` (batch,), nats a sample; ``terms`` are its parts, which add up to it and have no gradient."""
+    """Hold the loss of every sample in nats, and its terms."""
 
     value: Float[Tensor, " batch"]
+    """The loss of each sample, in nats."""
     terms: Mapping[str, Float[Tensor, " batch"]]
+    """The terms, which add up to the value and have no gradient."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "terms", {name: term.detach() for name, term in self.terms.items()})
 
     def mean(self) -> Float[Tensor, ""]:
-        """The mean over the batch: what is minimised."""
+        """Return the mean over the batch, which is minimised."""
         return self.value.mean()
 
     def to(self, device: torch.device) -> Loss:
         """Return the loss and its terms on ``device``, float64 in the widest dtype there; itself if they are there.
 
         Args:
-            device: where to.
+            device: The device to copy to.
         """
         if self.value.device == device:
             return self
         return Loss(moved(self.value, device), {name: moved(term, device) for name, term in self.terms.items()})
 
     def scaled(self, factor: float) -> Loss:
-        """The loss and all its terms times a number."""
+        """Return the loss and all its terms times a number.
+
+        Args:
+            factor: The number.
+        """
         return self if factor == 1 else Loss(factor * self.value, {k: factor * v for k, v in self.terms.items()})
 
     def __add__(self, other: Loss) -> Loss:
@@ -60,12 +66,12 @@ class Loss:
 
 
 class Objective(ABC):
-    """A loss of a reverse process on data.
+    """Define a loss of a reverse process on data.
 
-    A concrete one says in ``needs`` what the network must be shown (see ``Draw``), in ``times`` at which times it
-    looks, None for the times of whatever it is added to, and in ``evaluate`` what the loss is. ``needs`` is empty for
-    one that takes whatever pass there is. One whose value is an integral over (eps, 1) sets ``integrates``, and is then
-    never evaluated at the times of a grid, over which the mean is another number.
+    A subclass defines ``needs``, the states at which the network is evaluated (see ``NoisedBatch``; empty for an
+    objective that uses the evaluations of others), ``times``, the distribution of its times (None for that of the
+    objectives that it is added to), and :meth:`evaluate`. An objective whose value is an integral over (eps, 1) sets
+    ``integrates``, and is then never evaluated at the times of a grid, over which the mean is another number.
     """
 
     needs: frozenset[Pass] = frozenset({"x_t"})
@@ -76,7 +82,11 @@ class Objective(ABC):
 
     @abstractmethod
     def evaluate(self, batch: LossBatch) -> Loss:
-        """Return the loss of a batch with its noise and predictions."""
+        """Return the loss of a batch with its noise and predictions.
+
+        Args:
+            batch: The data, the times, the noised states and the predictions.
+        """
 
     @final
     def __call__(
@@ -90,13 +100,22 @@ class Objective(ABC):
         condition: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> Loss:
-        """The loss of each sample of ``x0`` (batch, *shape).
+        """Return the loss of each sample.
 
-        ``t``, one number or one a sample, says at which times to look; otherwise they are drawn, and weighted as their
-        law asks. ``observed`` sites are given to the network and have no noise and no loss. ``missing``, a bool mask,
-        marks values that nobody knows: x0 may hold anything there, the network sees a draw from the sampling prior, and
-        there is no loss. ``condition`` is passed to the network; where the network is shown several states of each
-        sample at once and the condition has a row for each sample, its rows are repeated.
+        Args:
+            reverse: The reverse process.
+            x0: The data.
+            t: The time, one for all samples or one per sample. Default: drawn from ``times``, with importance weights.
+            observed: Observed sites: inputs of the network, without noise and without loss. Default: none.
+            missing: A bool mask of unknown values, without loss: x0 may hold any state there, and the network gets a
+                draw from the sampling prior. Default: none.
+            condition: The input of the network. If the network is evaluated at several states per sample and the
+                condition has one row per sample, its rows are repeated. Default: none.
+            generator: The source of randomness. Default: that of torch.
+
+        Raises:
+            TypeError: An argument has the wrong type.
+            ValueError: An argument has the wrong shape or values.
         """
         if not isinstance(reverse, ReverseProcess):
             raise TypeError(
@@ -134,7 +153,7 @@ class Objective(ABC):
 
     @final
     def __radd__(self, other: object) -> Objective:
-        """Lets ``sum`` add a list of them, which begins with 0."""
+        """Let ``sum`` add a list of objectives, which begins with 0."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     @final
@@ -149,7 +168,7 @@ class Objective(ABC):
 
 
 class Sum(Objective):
-    """Objectives with weights, on one draw of times and noise and one pass of the network."""
+    """Add objectives with weights, on one draw of times and noise and one evaluation of the network."""
 
     def __init__(self, parts: list[tuple[float, Objective]]) -> None:
         self.parts = parts
@@ -183,7 +202,7 @@ def _common_times(times: list[Times | None]) -> Times | None:
     given = [each for each in times if each is not None]
     if any(each != given[0] for each in given):
         raise ValueError(
-            f"objectives that are added share their times, but these ask for {', '.join(map(repr, given))}: "
+            f"objectives that are added must have the same times, got {', '.join(map(repr, given))}: "
             "give all of them the same times=, or leave it out in all but one"
         )
     return given[0] if given else None
@@ -193,7 +212,7 @@ def _common_samples_per_time(numbers: list[int]) -> int:
     given = {number for number in numbers if number > 1}
     if len(given) > 1:
         raise ValueError(
-            f"objectives that are added share their times, but these ask for "
+            f"objectives that are added must have the same times, got "
             f"{' and '.join(f'samples_per_time={number}' for number in sorted(given))}: give all the same number"
         )
     return given.pop() if given else 1

@@ -16,20 +16,28 @@ from tauleap.objective.times import Times, UniformTimes
 
 
 class PaperElbo(Objective):
-    """L_CT and L_eCT in factorised form (Proposition 2, Appendices C.3 and C.4), constants dropped.
+    """Compute L_CT or L_eCT as published, in factorised form and without constants.
+
+    See Proposition 2 and Appendices C.3 and C.4.
 
         L_CT = T E_{t, x ~ q_t|0} [sum_d sum_{v != x^d} Rhat^d(x, v)]                                        "outflow"
                - T E_{t, x~ ~ psi_t} [sum_d sum_{v != x~^d} phi(v | x~) Z(x~ with d at v) log Rhat^d(x~, v)]   "signal"
 
     Here x~ is x with one forward jump more, Z(x) the rate at which x jumps, and the sum over the state from which it
-    jumped is taken in closed form: phi Z is ``C_v / N``, with C the reverse rates that know x0 and ``N = sum_d sum_v
-    C_v / Z(x~ with d at v)``. ``passes=2`` asks the network about x and x~ (together) and is L_CT; ``passes=1`` puts x~
-    in the place of x in the first sum too and is L_eCT, which the paper trains with: cheaper, and biased, since x~ has
-    one jump too many.
+    jumped is taken in closed form: phi Z is ``C_v / N``, with C the reverse rates given x0 and ``N = sum_d sum_v
+    C_v / Z(x~ with d at v)``.
 
-    The value is no bound, since the constants are missing; the gradient of L_CT is that of ``CompleteElbo`` up to the
-    factor 1 - eps that the paper leaves out. All sums run over the sites that have a loss. Where x cannot jump any more
+    The value is not a bound, since the constants are missing; the gradient of L_CT is that of ``CompleteElbo`` up to
+    the factor 1 - eps that the paper omits. All sums are over the sites that have a loss. Where x cannot jump any more
     (all masked), the signal is 0.
+
+    Args:
+        passes: 2 evaluates the network at x and x~ (together) and is L_CT. 1 replaces x by x~ in the first sum too and
+            is L_eCT, with which the paper trains: cheaper, and biased, since x~ has one jump too many.
+        times: The distribution of the times. Default: None, U(0.01, 1) or that of the objectives that it is added to.
+
+    >>> PaperElbo(passes=1)
+    PaperElbo(passes=1)
     """
 
     integrates = True

@@ -1,4 +1,4 @@
-"""What the bound pays for starting from the prior: KL(q_1|0(. | x0) || prior), in closed form."""
+"""The prior term of the bound, KL(q_1|0(. | x0) || prior), in closed form."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from tauleap.noise.kernel import at_own_state, relative_entropy_terms
 
 
 def prior_divergence(process: ForwardProcess, x0: States) -> PerSite:
-    """KL(q_1|0(. | x0) || prior) of each site, in nats; inf where the prior lacks a state that q has.
-
-    In float64, or in float32 on a device without it.
+    """Return KL(q_1|0(. | x0) || prior) of each site, in nats; inf where the prior lacks a state that q has.
 
     For rank-one processes it is O(S) for all states together (``RankOneKernel.divergences``).
+
+    Args:
+        process: The forward process.
+        x0: The data.
+
+    Returns:
+        One number per site, in float64, or in float32 on a device without it.
 
     >>> from tauleap.noise import Absorbing, LogLinear
     >>> prior_divergence(Absorbing(3, LogLinear()), torch.tensor([[0, 1]]))  # 0.001 log 2

@@ -1,4 +1,4 @@
-"""An objective from a part of the sites, and from fewer times than samples: the same in expectation, for less work."""
+"""Estimate an objective from a subset of the sites and from fewer times than samples."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ from tauleap.objective.objective import Loss, Objective, _parts
 
 
 class Subsampled(Objective):
-    """An unbiased estimate of ``objective``: the network sees everything, the loss looks at some of the sites.
+    """Estimate ``objective`` without bias from a random subset of the sites.
 
-    With many states the loss costs as much as a small network, S^2 a site and S^3 a time where the generator has no
+    The network is evaluated on all sites; only the loss is subsampled.
+
+    With many states the loss costs as much as a small network, S^2 per site and S^3 per time where the generator has no
     structure, and neighbouring sites are similar. So the loss is computed for a random subset of the sites, new for
     every batch, and weighted by the inverse of their fraction; and several samples of a batch share one time, whose
     kernel is then computed once.
 
     Args:
         objective: the objective, or a sum of objectives.
-        site_fraction: the fraction of the sites, in (0, 1].
-        samples_per_time: how many samples share one time. A batch size that it does not divide reduces it.
+        site_fraction: the fraction of the sites, in (0, 1]. Default: 1.
+        samples_per_time: how many samples share one time. A batch size that it does not divide reduces it. Default: 1.
 
     >>> from tauleap.objective import CompleteElbo
     >>> Subsampled(CompleteElbo(), site_fraction=0.25, samples_per_time=4)
     Subsampled(CompleteElbo(), site_fraction=0.25, samples_per_time=4)
 
-    ``PaperElbo`` is not for this: it looks at x~, which differs from x at one site, and that one must be seen. Neither
-    are processes whose sites have different priors.
+    ``PaperElbo`` cannot be subsampled: it uses x~, which differs from x at one site, and that site must be included.
+    Processes whose sites have different priors cannot be subsampled either.
     """
 
     def __init__(self, objective: Objective, *, site_fraction: float = 1.0, samples_per_time: int = 1) -> None:

@@ -22,24 +22,35 @@ from tauleap import _check, _device, _draw
 
 
 class Times(ABC):
-    """A law of times."""
+    """Define a distribution of training times.
+
+    Args:
+        eps: The earliest time, in (0, 1).
+        stratified: Draw one time in each of n equally probable parts for a batch of n.
+    """
 
     eps: float
     """The earliest time."""
     stratified: bool
+    """Whether the times of a batch are stratified."""
     unbiased: ClassVar[bool] = True
-    """Whether the weights make up for the law, so that the mean of a loss is what it is over even times."""
+    """Whether the weighted mean of a loss is an unbiased estimate of its mean for t ~ U(eps, 1)."""
 
     def __init__(self, eps: float, stratified: bool) -> None:
         self.eps = _check.positive("eps", eps)
         if self.eps >= 1:
-            raise ValueError(f"eps must be a time in (0, 1), the earliest that is looked at, got {eps!r}")
+            raise ValueError(f"eps must be a time in (0, 1), the earliest time, got {eps!r}")
         self.stratified = _flag(stratified)
 
     def draw(
         self, batch: int, *, device: torch.device | None = None, generator: torch.Generator | None = None
     ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-        """``(t, weight)`` in float64, one of each a sample.
+        """Return times and importance weights ``(t, weight)`` in float64, one of each per sample.
+
+        Args:
+            batch: The number of samples.
+            device: The device of the result. Default: the CPU.
+            generator: The source of randomness. Default: that of torch.
 
         >>> t, weight = UniformTimes().draw(4, generator=torch.Generator().manual_seed(0))
         >>> (t.sort().values * 4).floor()  # one in each quarter
@@ -52,7 +63,11 @@ class Times(ABC):
 
     @abstractmethod
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
-        """``(t, weight)`` for places in [0, 1): the law's inverse CDF."""
+        """Return ``(t, weight)`` at the given quantiles, by the inverse CDF.
+
+        Args:
+            places: The quantiles, in [0, 1).
+        """
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -62,7 +77,15 @@ class Times(ABC):
 
 
 class UniformTimes(Times):
-    """U(eps, 1), the paper's, with its eps of 0.01 (Appendix H)."""
+    """Draw t ~ U(eps, 1), as the paper does with eps = 0.01 (Appendix H).
+
+    Args:
+        eps: The earliest time, in (0, 1). Default: 0.01.
+        stratified: Draw one time in each of n equally probable parts for a batch of n. Default: True.
+
+    >>> UniformTimes().at(torch.tensor([0.5], dtype=torch.float64))
+    (tensor([0.5050], dtype=torch.float64), tensor([1.], dtype=torch.float64))
+    """
 
     def __init__(self, eps: float = 0.01, *, stratified: bool = True) -> None:
         super().__init__(eps, stratified)
@@ -75,7 +98,11 @@ class UniformTimes(Times):
 
 
 class LogUniformTimes(Times):
-    """Density 1 / t on (eps, 1), even in log t: for processes whose loss grows like 1 / t towards the data.
+    """Draw t with density 1 / t on (eps, 1), uniform in log t: for losses that grow like 1 / t towards the data.
+
+    Args:
+        eps: The earliest time, in (0, 1). Default: 0.01.
+        stratified: Draw one time in each of n equally probable parts for a batch of n. Default: True.
 
     >>> t, weight = LogUniformTimes(0.01).at(torch.tensor([0.0, 0.5], dtype=torch.float64))
     >>> t  # half of the times are below the geometric mean of eps and 1
@@ -94,13 +121,23 @@ class LogUniformTimes(Times):
 
 
 class ReweightedTimes(Times):
-    """U(eps, 1), where losses count by their time: in proportion to t^``power``, or to ``weights``. For what is drawn.
+    """Draw t ~ U(eps, 1) and weight the loss by a function of t of mean 1.
 
-    Alone among these laws its weights undo nothing. The mean of a loss over it is another loss, with the same minimum,
-    as the truth is best at every time, and with other priorities on the way there. A bound grows like 1 / t or faster
-    towards the data, and so does the noise of its gradient, while what a picture shows is settled at late times, where
-    it is next to nothing. ``weights`` has one for each of as many parts of (eps, 1) of equal width; one over the norm
-    of the gradient at these times lets all of them speak equally loud. The weights have mean 1.
+    The result is another loss, and not a bound on the likelihood.
+
+    The loss of the bound grows towards the data, and so does the variance of its gradient, whereas the content of a
+    picture is determined at late times, where the loss is close to 0. With ``power`` the weight is proportional to
+    t^power; with ``weights`` it is constant on parts of (eps, 1). Weights of one over the norm of the gradient give all
+    times the same influence.
+
+    Args:
+        eps: The earliest time, in (0, 1). Default: 0.01.
+        power: The exponent of t, > 0. Default: None; give one of ``power`` and ``weights``.
+        weights: One weight > 0 for each of as many parts of (eps, 1) of equal width. Default: None.
+        stratified: Draw one time in each of n equally probable parts for a batch of n. Default: True.
+
+    Raises:
+        ValueError: Both or none of ``power`` and ``weights`` are given, or one is out of its range.
 
     >>> places = torch.tensor([0.0, 0.5], dtype=torch.float64)
     >>> ReweightedTimes(0.01, power=1.0).at(places)
@@ -121,9 +158,9 @@ class ReweightedTimes(Times):
     ) -> None:
         super().__init__(eps, stratified)
         if (power is None) == (weights is None):
-            raise ValueError("ReweightedTimes needs one of power=1.5 and weights=[...], and not both")
+            raise ValueError("ReweightedTimes needs exactly one of power and weights: write power=1.5 or weights=[...]")
         self.power = None if power is None else _check.positive("power", power)
-        self.weights = None if weights is None else _shares(weights)
+        self.weights = None if weights is None else _normalised(weights)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         t = self.eps + (1 - self.eps) * places
@@ -140,10 +177,18 @@ class ReweightedTimes(Times):
 
 
 class WeightedTimes(Times):
-    """Importance sampling over t: a density on (eps, 1) that is constant on ``len(weights)`` parts of equal width.
+    """Draw t from a piecewise-constant density on (eps, 1), with importance weights that keep the loss unbiased.
 
-    The loss is divided by the density, so that its mean stays what it is and only its variance changes; least variance
-    has a density in proportion to the root of the mean square of the loss. ``fitted_times`` measures that.
+    The loss is divided by the density, so that its mean is unchanged and only its variance differs; the variance is
+    least for a density proportional to the root mean square of the loss, which ``fitted_times`` measures.
+
+    Args:
+        weights: The relative probability of each of as many parts of (eps, 1) of equal width, > 0.
+        eps: The earliest time, in (0, 1). Default: 0.01.
+        stratified: Draw one time in each of n equally probable parts for a batch of n. Default: True.
+
+    Raises:
+        ValueError: A weight is not a positive number.
 
     >>> times = WeightedTimes([3.0, 1.0], eps=0.01)
     >>> t, weight = times.at(torch.tensor([0.0, 0.75, 0.875], dtype=torch.float64))
@@ -153,7 +198,7 @@ class WeightedTimes(Times):
 
     def __init__(self, weights: Sequence[float], eps: float = 0.01, *, stratified: bool = True) -> None:
         super().__init__(eps, stratified)
-        self.weights = _shares(weights)
+        self.weights = _normalised(weights)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         probs = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
@@ -168,7 +213,11 @@ class WeightedTimes(Times):
 
 
 class GridTimes(Times):
-    """One of the times 1/K, 2/K, ..., 1, each as likely as another: those of a process cut into K steps.
+    """Draw one of the times 1/K, 2/K, ..., 1 with equal probability: those of a process discretised in K steps.
+
+    Args:
+        steps: The number of steps K, >= 1.
+        stratified: Draw one time in each of n equally probable parts for a batch of n. Default: True.
 
     >>> GridTimes(4).at(torch.tensor([0.0, 0.3, 0.99], dtype=torch.float64))[0]
     tensor([0.2500, 0.5000, 1.0000], dtype=torch.float64)
@@ -187,8 +236,8 @@ class GridTimes(Times):
         return f"GridTimes({self.steps}{'' if self.stratified else ', stratified=False'})"
 
 
-def _shares(weights: Sequence[float]) -> tuple[float, ...]:
-    """Weights of parts of (eps, 1), checked and divided by their sum."""
+def _normalised(weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights of parts of (eps, 1), checked and divided by their sum."""
     if isinstance(weights, Tensor) or not isinstance(weights, Sequence) or isinstance(weights, str):
         hint = ": write weights.tolist()" if isinstance(weights, Tensor) else ""
         raise TypeError(
@@ -201,7 +250,7 @@ def _shares(weights: Sequence[float]) -> tuple[float, ...]:
     if not values or not all(math.isfinite(w) and w > 0 for w in values):
         raise ValueError(
             f"weights must be numbers > 0, one for each part of (eps, 1), got {list(weights)}: "
-            "a part of weight 0 would never be seen or never count, and the loss would be wrong"
+            "a part of weight 0 would be ignored, and the loss would be biased"
         )
     total = math.fsum(values)
     return tuple(w / total for w in values)
@@ -220,10 +269,21 @@ def _flag(stratified: object) -> bool:
 def fitted_times(
     t: Float[Tensor, " n"], loss: Float[Tensor, " n"], *, parts: int = 20, eps: float = 0.01, even: float = 0.1
 ) -> WeightedTimes:
-    """The times for which the mean of ``loss`` has the least variance, from losses seen at times ``t`` in (eps, 1).
+    """Return the times for which the mean of ``loss`` has the least variance.
 
-    The density is in proportion to the root of the mean square of the loss in each of ``parts`` parts, mixed with the
-    share ``even`` of the uniform one so that no part is starved. For the gradient give norms of gradients as ``loss``.
+    The density is proportional to the root mean square of the loss in each part, mixed with the uniform density so that
+    no part is neglected. For the variance of the gradient pass norms of gradients as ``loss``.
+
+    Args:
+        t: Times in (eps, 1).
+        loss: The losses at these times.
+        parts: The number of parts of (eps, 1), each with at least one loss. Default: 20.
+        eps: The earliest time, in (0, 1). Default: 0.01.
+        even: The fraction of the uniform density, in [0, 1]. Default: 0.1.
+
+    Raises:
+        TypeError: ``t`` or ``loss`` is not a floating-point tensor.
+        ValueError: A part has no loss, or a number is out of its range.
 
     >>> t = torch.linspace(0.02, 0.99, 50)
     >>> fitted_times(t, 3 * (t < 0.5) + 1.0, parts=2).weights
@@ -237,7 +297,7 @@ def fitted_times(
     if t.ndim != 1 or t.shape != loss.shape:
         raise ValueError(f"t and loss must be (n,) both, got {tuple(t.shape)} and {tuple(loss.shape)}")
     if not 0 <= even <= 1:
-        raise ValueError(f"even must be a share in [0, 1], got {even!r}")
+        raise ValueError(f"even must be a fraction in [0, 1], got {even!r}")
     eps = UniformTimes(eps).eps
     if not bool(((t >= eps - 1e-6) & (t <= 1)).all()):  # nan is neither; float32 may have rounded eps down
         raise ValueError(f"t must lie in (eps, 1) = ({eps:g}, 1), got values from {float(t.min())} to {float(t.max())}")

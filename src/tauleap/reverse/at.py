@@ -57,9 +57,20 @@ def structure_of(process: ForwardProcess) -> Structure:
 
 
 class ReverseAt:
-    """A reverse process at given states and a time. Created by :meth:`ReverseProcess.at`.
+    """Evaluate the reverse process at given states and a time. Created by :meth:`ReverseProcess.at`.
 
     The denoiser is evaluated once, when it is first needed.
+
+    Args:
+        reverse: The reverse process.
+        x: The states.
+        t: The time, one for all samples or one per sample.
+        observed: The observed sites. Default: none.
+        condition: The input of the denoiser. Default: none.
+        posterior: p(x0 | x). Default: that of the denoiser.
+        kernel: q_t|0. Default: that of the process.
+        checked: Whether the arguments have been checked already. Default: False.
+        home: The device of the results. Default: that of ``x``.
     """
 
     def __init__(
@@ -182,7 +193,11 @@ class ReverseAt:
 
     @_at_home
     def log_prob(self, x0: States) -> PerSite:
-        """Return log p(x0 | x) of the true x0 at every site, given that x was reached."""
+        """Return log p(x0 | x) of the true x0 at every site, given that x was reached.
+
+        Args:
+            x0: The data.
+        """
         return self.posterior.given_reachable(self.reversal.reachable()).log_prob(x0)
 
     @_at_home
@@ -247,17 +262,25 @@ class ReverseAt:
     def draw_first_jump(self, s: float, *, generator: torch.Generator | None = None) -> PerSample:
         """Return the time at which the first site of each sample jumps, going back from t; s if none does before it.
 
-        The posterior given the other sites is assumed to stay as it is. For rank-one processes only.
+        The posterior given the other sites is assumed constant. For rank-one processes only.
+
+        Args:
+            s: The earlier time.
+            generator: The source of randomness. Default: that of PyTorch.
         """
         free = torch.ones_like(self.x, dtype=torch.bool) if self.observed is None else ~self.observed.mask
         return structure_of(self.process).first_jump(self.x, float(self.t), s, self.posterior, free, generator)
 
     def with_own_evidence(self, y: States, s: Time) -> Posterior:
-        """Return the posterior if each site's own state were y at s, and all other sites were as they are.
+        """Return the posterior if each site's own state were y at s, and all other sites were unchanged.
 
             p(x0) q_s|0(y | x0) / q_t|0(x | x0)
 
         As long as the other sites do not move, this is the denoiser's prediction for y at s.
+
+        Args:
+            y: The states to assume.
+            s: Their time, one for all samples or one per sample.
         """
         return self.reverse.with_own_evidence(self.posterior, self.x, self.t, y, s)
 

@@ -1,4 +1,4 @@
-"""The reverse process as a user meets it."""
+"""The public interface of the reverse process."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Given(TypedDict, total=False):
 
 
 class ReverseProcess(nn.Module):
-    """The time reversal of a forward process, given a denoiser: a chain that runs from noise to data.
+    """Reverse a forward process in time, given a denoiser: a chain that runs from noise to data.
 
     :meth:`at` binds states and a time once; its properties and methods are the formulas. The most frequent ones are
     here as well, as methods of one line, with the same optional arguments.
@@ -108,7 +108,7 @@ class ReverseProcess(nn.Module):
             t: one time, or one per sample.
             observed: sites that are given. Default: none.
             condition: passed to the denoiser. Default: none.
-            reachable_only: whether to exclude the x0 from which x cannot be reached.
+            reachable_only: whether to exclude the x0 from which x cannot be reached. Default: True.
 
         Raises:
             ValueError: The denoiser returns NaN, or no possible state, for a site.
@@ -117,41 +117,102 @@ class ReverseProcess(nn.Module):
         return at.reachable_posterior() if reachable_only else at.predicted_posterior()
 
     def ratios(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
-        """Return s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
+        """Return s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).ratios
 
     def rates(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
-        """Return the reverse rates Rhat_t(x, .), 0 at the site's own state and at observed sites."""
+        """Return the reverse rates Rhat_t(x, .), 0 at the site's own state and at observed sites.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).rates
 
     def corrector_rates(self, x: States, t: Time, **given: Unpack[Given]) -> PerState:
-        """Return R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4)."""
+        """Return R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4).
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).corrector_rates
 
     def exit_rate(self, x: States, t: Time, **given: Unpack[Given]) -> PerSite:
-        """Return the sum of each site's reverse rates, without computing them one by one."""
+        """Return the sum of each site's reverse rates, without computing them one by one.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).exit_rate
 
     def divergence(self, x0: States, x: States, t: Time, **given: Unpack[Given]) -> PerSite:
-        """Return the divergence of the reverse rates from those that know x0; see :meth:`ReverseAt.divergence`."""
+        """Return the divergence of the reverse rates from those given x0; see :meth:`ReverseAt.divergence`.
+
+        Args:
+            x0: The data.
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).divergence(x0)
 
     def conditional_rates(self, x0: States, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerState:
-        """Return the reverse rates if x0 were known; see :meth:`ReverseAt.conditional_rates`."""
+        """Return the reverse rates given x0; see :meth:`ReverseAt.conditional_rates`.
+
+        Args:
+            x0: The data.
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+        """
         return self.at(x, t).conditional_rates(x0, dtype=dtype)
 
     def step_probs(self, x: States, t: Time, s: Time, **given: Unpack[Given]) -> PerState:
-        """Return p(x_s | x_t = x) at a time s <= t; see :meth:`ReverseAt.step_probs`."""
+        """Return p(x_s | x_t = x) at a time s <= t; see :meth:`ReverseAt.step_probs`.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            s: The earlier time, one for all samples or one per sample.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).step_probs(s)
 
     def draw_step(
         self, x: States, t: Time, s: Time, *, generator: torch.Generator | None = None, **given: Unpack[Given]
     ) -> States:
-        """Return a draw from :meth:`step_probs`, without computing them."""
+        """Return a draw from :meth:`step_probs`, without computing them.
+
+        Args:
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            s: The earlier time, one for all samples or one per sample.
+            generator: The source of randomness. Default: that of PyTorch.
+            given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+        """
         return self.at(x, t, **given).draw_step(s, generator=generator)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """Return ``posterior``, given for x at t, if each site's own state were y at s; see :class:`ReverseAt`."""
+        """Return ``posterior``, given for x at t, if each site's own state were y at s; see :class:`ReverseAt`.
+
+        Args:
+            posterior: p(x0 | x).
+            x: The states.
+            t: The time, one for all samples or one per sample.
+            y: The states to assume.
+            s: Their time, one for all samples or one per sample.
+        """
         return structure_of(self.process).with_own_evidence(posterior, x, t, y, s)
 
     def exit_bound(self, low: float, high: float) -> ExitBound:
@@ -166,7 +227,7 @@ class ReverseProcess(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the states of this process live: with the weights of the denoiser, or else with its buffers."""
+        """The device of the states: that of the denoiser's weights, or else of its buffers."""
         if isinstance(self.denoiser, DenoiserOnDevice):
             return _device.CPU
         tensors = (*self.denoiser.parameters(), *self.denoiser.buffers(), *self.parameters(), *self.buffers())

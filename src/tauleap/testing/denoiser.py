@@ -16,7 +16,11 @@ from tauleap.testing.laws import assert_drawn_from, count
 
 
 class GivenLogits(Denoiser):
-    """Says the same ``logits`` (batch, *shape, S) whatever it sees: to test what is done with an answer."""
+    """Return the same logits for every input: to test the treatment of a prediction.
+
+    Args:
+        logits: The logits, (batch, *shape, S).
+    """
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
@@ -29,7 +33,7 @@ class GivenLogits(Denoiser):
 
 
 class DenoiserContract(ABC):
-    """What every denoiser must satisfy. A test of your own is
+    """Test the contract of a denoiser, in a subclass.
 
     class TestMine(DenoiserContract):
         num_states = 5
@@ -50,13 +54,22 @@ class DenoiserContract(ABC):
 
     @abstractmethod
     def make(self) -> Denoiser:
-        """The denoiser to test, made anew."""
+        """Return the denoiser to test, newly constructed."""
 
     def condition(self, batch: int) -> Tensor | None:
-        """What to pass as ``condition``, where the denoiser needs one."""
+        """Return the ``condition`` of a batch, if the denoiser needs one.
+
+        Args:
+            batch: The number of samples.
+        """
         return None
 
     def states(self, batch: int) -> Tensor:
+        """Return random states of a batch.
+
+        Args:
+            batch: The number of samples.
+        """
         return torch.randint(self.num_states, (batch, *self.shape), generator=torch.Generator().manual_seed(0))
 
     def test_it_says_one_law_a_site(self) -> None:
@@ -75,7 +88,7 @@ class DenoiserContract(ABC):
         assert torch.equal(t, t_before)
 
     def test_samples_are_judged_one_by_one(self) -> None:
-        """Neither the others in the batch nor their order matter, nor whether time is one number or one a sample."""
+        """The prediction is independent of the rest of the batch, and of whether t is one number or one per sample."""
         denoiser, x = self.make().eval(), self.states(6)
         t = torch.tensor([0.2, 0.2, 0.9, 0.5, 1.0, 0.01], dtype=torch.float64)
         whole = self._ask(denoiser, x, t).probs

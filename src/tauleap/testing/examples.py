@@ -76,7 +76,7 @@ def one_way() -> Tensor:
 
 
 def two_islands() -> Tensor:
-    """Nobody comes from {0, 1} to {2, 3} or back, so the stationary law is not unique."""
+    """No jump leads from {0, 1} to {2, 3} or back, so the stationary law is not unique."""
     rates = torch.zeros(4, 4)
     rates[0, 1], rates[1, 0], rates[2, 3], rates[3, 2] = 1.0, 2.0, 0.5, 0.5
     return _generator(rates)

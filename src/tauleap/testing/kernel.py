@@ -1,4 +1,4 @@
-"""What the kernels of a process must satisfy."""
+"""The contract of the kernels of a process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tauleap.testing.properties import PROPERTY, SEEDS, TIMES
 
 
 class OfProcess(ABC):
-    """What the suites of a process have in common."""
+    """The common part of the suites of a process."""
 
     shape: tuple[int, ...] = (2,)
     """The shape of a sample; say it where the process fixes it."""

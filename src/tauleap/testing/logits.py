@@ -1,4 +1,4 @@
-"""What the reversal must do with any logits whatever: stay finite, and have the right gradients."""
+"""The contract of the reversal for any logits: finite rates and correct gradients."""
 
 from __future__ import annotations
 

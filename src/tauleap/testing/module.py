@@ -1,4 +1,4 @@
-"""What a process must satisfy as a torch module: precision, copies, saving, modes."""
+"""The contract of a process as a torch module: precision, copies, saving, modes."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from tauleap.testing.paths import TableDenoiser, table_of
 
 
 class ObjectiveContract(ABC):
-    """What every objective must satisfy. A test of your own is
+    """Test the contract of an objective, in a subclass.
 
     class TestMine(ObjectiveContract):
         def make(self):
@@ -35,21 +35,38 @@ class ObjectiveContract(ABC):
 
     @abstractmethod
     def make(self) -> Objective:
-        """The objective to test, made anew."""
+        """Return the objective to test, newly constructed."""
 
     def times(self, batch: int) -> Tensor:
-        """Times at which it can look."""
+        """Return times at which the objective can be evaluated.
+
+        Args:
+            batch: The number of samples.
+        """
         times = self.make().times
         if isinstance(times, GridTimes):
             return (torch.arange(batch) % times.steps + 1) / times.steps
         return torch.linspace(0.01, 1.0, batch, dtype=torch.float64)
 
     def data(self, process: ForwardProcess, batch: int = 6, seed: int = 0) -> Tensor:
+        """Return random data of a process.
+
+        Args:
+            process: The forward process.
+            batch: The number of samples. Default: 6.
+            seed: The seed. Default: 0.
+        """
         allowed = process.data_states.nonzero().flatten()
         number = torch.randint(len(allowed), (batch, *self.shape), generator=torch.Generator().manual_seed(seed))
         return allowed[number]
 
     def reverse(self, process: ForwardProcess, dtype: torch.dtype = torch.float64) -> ReverseProcess:
+        """Return the reverse process of a random denoiser.
+
+        Args:
+            process: The forward process.
+            dtype: The dtype of the logits. Default: float64.
+        """
         return ReverseProcess(process, TableDenoiser.random(process.num_states, 4, dtype=dtype))
 
     def test_one_finite_number_a_sample_and_terms_that_add_up(self) -> None:

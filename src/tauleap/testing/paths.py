@@ -18,9 +18,9 @@ from tauleap.testing.laws import site_generators
 
 
 class TableDenoiser(Denoiser):
-    """A parameter for each answer to each question: ``table`` (S, ..., S, D, S), the logits at every joint state.
+    """Predict by a table of parameters: ``table`` (S, ..., S, D, S), the logits at every joint state.
 
-    It knows no time, so use it at one. ``calls`` counts how often it was asked, and ``seen`` holds what it last saw.
+    It does not depend on time, so use it at one. ``calls`` counts its evaluations, and ``seen`` holds its last input.
     """
 
     def __init__(self, table: Tensor) -> None:

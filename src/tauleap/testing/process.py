@@ -8,13 +8,13 @@ from tauleap.testing.rates import DrawsContract, RatesContract
 
 
 class ProcessContract(KernelContract, RatesContract, DrawsContract, ModuleContract):
-    """What every forward process must satisfy. A test of your own process is
+    """Test the contract of a forward process, in a subclass.
 
         class TestMine(ProcessContract):
             def make(self):
                 return Mine(5, Constant(2.0))
 
-    Say ``reversible = True`` to have detailed balance tested, ``shape = (3,)`` where the process fixes the shape of a
+    Set ``reversible = True`` to test detailed balance, ``shape = (3,)`` where the process fixes the shape of a
     sample, and ``prior_is_stationary = False`` where the reverse chain starts from another law. ``ReverseContract``
     tests the reversal of the same process.
     """

@@ -1,4 +1,4 @@
-"""What the rates, the stationary law and the draws of a process must satisfy."""
+"""The contract of the rates, the stationary distribution and the draws of a process."""
 
 from __future__ import annotations
 

@@ -55,13 +55,13 @@ class Case:
 
 
 class ReverseContract(LogitsContract):
-    """What the reversal of every process must satisfy. A test of your own process is
+    """Test the contract of the time reversal of a process, in a subclass.
 
         class TestMine(ReverseContract):
             def make(self):
                 return Mine(5, Constant(2.0))
 
-    Say ``fixed_shape`` where the process fixes the shape of a sample.
+    Set ``fixed_shape`` where the process fixes the shape of a sample.
     """
 
     times: tuple[float, ...] = (0.002, 0.3, 1.0)
@@ -124,7 +124,7 @@ class ReverseContract(LogitsContract):
     def test_the_reverse_chain_leads_back(self) -> None:
         """Its Kolmogorov equation, integrated from q_1, gives q_t: at 0.02 nearly the data.
 
-        It is integrated over the noise c in the place of t, so that the steps follow the schedule.
+        It is integrated over the noise c instead of t, so that the steps follow the schedule.
         """
         case = self.cases()[0]
         schedule = case.process.schedule
@@ -145,7 +145,7 @@ class ReverseContract(LogitsContract):
         assert float((laws[-1] - laws[0]).abs().max()) > 0.05, "nothing happened, so nothing was tested"
 
     def test_destinations_have_the_law_of_the_rates(self) -> None:
-        """Chi-square, fixed seeds, level ``laws.LEVEL``: at one time, at one time a sample, and for the corrector."""
+        """Chi-square, fixed seeds, level ``laws.LEVEL``: at one time, at one time per sample, and for the corrector."""
         case = self.cases()[0]
         reverse, size, draws = case.reverse, case.process.num_states, 150
         x = case.states[case.marginal(0.3).reshape(-1) > 0]

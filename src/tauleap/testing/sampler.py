@@ -36,7 +36,7 @@ EXAMPLES: tuple[Example, ...] = (
 
 
 class SamplerContract(ABC):
-    """What every sampler must satisfy, for each process that it does not refuse. A test of your own sampler is
+    """Test the contract of a sampler on each process that it accepts, in a subclass.
 
         class TestMine(SamplerContract):
             def make(self):
@@ -52,7 +52,7 @@ class SamplerContract(ABC):
 
     @abstractmethod
     def make(self) -> Sampler:
-        """The sampler to test."""
+        """Return the sampler to test."""
 
     def each(self) -> Iterator[tuple[ForwardProcess, tuple[int, ...], Tensor]]:
         """Every process that the sampler accepts, with a shape and a law of data, (S,)*D."""
@@ -90,7 +90,15 @@ class SamplerContract(ABC):
             _assert_law(found[self.draws :], given)
 
     def expected(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> tuple[Tensor, Tensor]:
-        """The laws that the run must end in, with no site given and with the first: here those of the exact chain."""
+        """Return the distributions of the result, with no site observed and with the first.
+
+        By default they are those of the exact chain.
+
+        Args:
+            process: The forward process.
+            shape: The shape of one sample.
+            law: The distribution of the data, (S,)*D.
+        """
         kernels = site_kernels(process, shape, END)
         free = push(law, kernels)
         kernels[0] = torch.eye(process.num_states)

@@ -34,7 +34,7 @@ class Complete:
     variants: int = 1
     """How many completions of each row."""
     steps: int = SAMPLING_STEPS
-    """The largest number of steps of the reverse chain: more is better and slower."""
+    """The largest number of steps, >= 1; time and accuracy grow with it, up to the network's own error."""
     sampler: SamplerName | None = None
     """How a step is made; selected for the model and the steps by default, and printed."""
     sampler_option: str | None = None

@@ -19,7 +19,7 @@ class DemoMusic:
     out: Path = Path("tauleap-music")
     """Folder for the files: new, empty, or of an earlier demo."""
     steps: int = 100
-    """Of the reverse chain: more is better and slower."""
+    """The number of steps of the reverse chain, >= 1; the time grows with it."""
     seed: int = 0
     """The same seed gives the same melodies."""
     json: bool = False

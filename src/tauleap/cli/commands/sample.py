@@ -32,7 +32,7 @@ class Sample:
     n: int = 64
     """How many samples (also -n)."""
     steps: int = SAMPLING_STEPS
-    """The largest number of steps of the reverse chain: more is better and slower."""
+    """The largest number of steps, >= 1; time and accuracy grow with it, up to the network's own error."""
     sampler: SamplerName | None = None
     """How a step is made; selected for the model and the steps by default, and printed."""
     sampler_option: str | None = None
@@ -59,7 +59,7 @@ class Sample:
     format: ImageFileFormat | None = None
     """Of pictures: png, a file each, by default; or npy, one array (n, channels, height, width) of uint8."""
     correctors: int = 0
-    """Corrector steps after each step of the sampler (Section 4.4): better samples, an evaluation each."""
+    """Corrector steps per step (Section 4.4), one evaluation each; compare with as many more --steps."""
     corrector_scale: float | None = None
     """Their length, in steps of the sampler; 1 by default."""
     corrector_start: float | None = None
