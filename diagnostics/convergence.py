@@ -21,7 +21,7 @@ from matplotlib.lines import Line2D
 from torch import Tensor
 
 from tauleap.evaluate.plots import STYLE, save_png
-from tauleap.evaluate.pushed import marginal, run
+from tauleap.evaluate.pushforward import marginal, pushforward_grid
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -59,7 +59,7 @@ def curve(sampler: Sampler, reverse: ReverseProcess, law: Tensor) -> tuple[list[
         steps = budget // 2 if sampler.order == 2 else budget
         grid = uniform_grid(steps, end=END)
         work.append(evaluations(sampler, reverse, law, grid))
-        errors.append(total_variation(run(sampler, reverse, start, grid), target))
+        errors.append(total_variation(pushforward_grid(sampler, reverse, start, grid), target))
     return work, errors
 
 
@@ -74,7 +74,9 @@ def evaluations(sampler: Sampler, reverse: ReverseProcess, law: Tensor, grid: Te
 def next_reaction(reverse: ReverseProcess, law: Tensor) -> tuple[list[float], list[float]]:
     start, target = marginal(reverse, law, 1.0), marginal(reverse, law, END)
     steps = [0.1, 0.05, 0.025, 0.0125]
-    return steps, [total_variation(run(NextReaction(h), reverse, start, [1.0, END]), target) for h in steps]
+    return steps, [
+        total_variation(pushforward_grid(NextReaction(h), reverse, start, [1.0, END]), target) for h in steps
+    ]
 
 
 def fits(sampler: Sampler, reverse: ReverseProcess) -> bool:

@@ -24,7 +24,7 @@ from _page import table, write
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.evaluate import hellinger_of_laws, pushed
+from tauleap.evaluate import hellinger_of_laws, pushforward
 from tauleap.noise import Absorbing
 from tauleap.sampling import Ancestral, FirstHitting, Sampler, geometric_grid, noise_grid, uniform_grid
 
@@ -104,7 +104,7 @@ def toy() -> dict[str, object]:
         errors[str(budget)] = {}
         for name, (sampler, grid) in candidates(model.process).items():
             with torch.no_grad():
-                made = pushed.generated(sampler, model.reverse, 2, grid(budget - 1), "sample")
+                made = pushforward.sample_law(sampler, model.reverse, 2, grid(budget - 1), "sample")
             errors[str(budget)][name] = [round(float(hellinger_of_laws(made, law)), 5), 0.0, 0]
     return {"absorbing": False, "errors": {"Hellinger distance to the law of the data, nothing is drawn": errors}}
 

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from tauleap.data import tau_pmf
 from tauleap.denoise import ExactDenoiser
-from tauleap.evaluate import pushed
+from tauleap.evaluate import pushforward
 from tauleap.evaluate.plots import STYLE, draw_laws, save_png
 from tauleap.noise import Exponential, Gaussian
 from tauleap.reverse import ReverseProcess
@@ -75,13 +75,15 @@ SAMPLERS: list[Sampler] = [
 
 def law_of(sampler: Sampler, times: Tensor) -> Tensor:
     """Of x at the last time; mass that was left out with rare pairs is made up for."""
-    law = pushed.run(sampler, reverse, pushed.prior(reverse, 2), times, accuracy=pushed.COARSE)
+    law = pushforward.pushforward_grid(
+        sampler, reverse, pushforward.prior(reverse, 2), times, accuracy=pushforward.COARSE
+    )
     return law / law.sum()
 
 
 def finals(law: Tensor) -> list[Tensor]:
     """``law`` at END after each of the three final steps."""
-    return [pushed.finished(reverse, law, END, final) for final in FINALS]
+    return [pushforward.apply_final(reverse, law, END, final) for final in FINALS]
 
 
 def exact_table() -> str:
@@ -92,13 +94,13 @@ def exact_table() -> str:
             reverse, sampler, (DRAWS, 2), grid=[1.0, END], generator=torch.Generator().manual_seed(0)
         ).info.evaluations
         law = (
-            pushed.simulated(reverse, data, END)
+            pushforward.reverse_chain_law(reverse, data, END)
             if isinstance(sampler, Uniformization)
             else law_of(sampler, torch.tensor([1.0, END]).double())
         )
         rows.append([f"`{sampler}`", f"{run:.0f}", *(f"{hellinger(each, data):.4f}" for each in finals(law))])
         print(rows[-1], flush=True)
-    noiseless = finals(pushed.marginal(reverse, data, END))
+    noiseless = finals(pushforward.marginal(reverse, data, END))
     rows.append(["the same from q_1 instead of the prior", "", *(f"{hellinger(each, data):.4f}" for each in noiseless)])
     return table(["simulation jump by jump", "evaluations", *(f'`final="{name}"`' for name in FINALS)], rows)
 
@@ -129,7 +131,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
 
-    exact, floor = exact_table(), finals(pushed.simulated(reverse, data, END))[0]
+    exact, floor = exact_table(), finals(pushforward.reverse_chain_law(reverse, data, END))[0]
     tables, shown, distances = [], {}, {}
     for name, grid in GRIDS.items():
         rows, distances[name] = [], {}

@@ -24,7 +24,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     uniform_grid,
 )
 from tauleap.testing import cases
@@ -178,7 +178,7 @@ def test_samplers(name: str) -> None:
                 generator = torch.Generator().manual_seed(3)
                 out.append(sampler.step(reverse, x, 0.9, 0.5, generator=generator)[0])
         generator = torch.Generator().manual_seed(3)
-        out.append(hold(reverse, x, 0.5, steps=2, step=0.01, generator=generator)[0])
+        out.append(run_corrector(reverse, x, 0.5, steps=2, step=0.01, generator=generator)[0])
         return out
 
     assert_same(everything, torch.bfloat16)
@@ -191,7 +191,7 @@ def test_the_network_runs_under_autocast_and_its_logits_are_promoted() -> None:
     denoisers: list[tuple[Denoiser, Network, Tensor | None]] = [
         (NetworkDenoiser(network), network, None),
         (Tempered(NetworkDenoiser(network), 0.7), network, None),
-        (Guided(NetworkDenoiser(network), 2.0, unknown=3), network, torch.arange(6) % 3),
+        (Guided(NetworkDenoiser(network), 2.0, null_label=3), network, torch.arange(6) % 3),
         (TruncatedLogistic(width, 8), width, None),
     ]
     for denoiser, called, condition in denoisers:

@@ -9,7 +9,7 @@ import torch
 import tauleap as tl
 from tauleap import cli
 from tauleap.data import tau_pmf
-from tauleap.evaluate import hellinger_of_laws, pushed
+from tauleap.evaluate import hellinger_of_laws, pushforward
 from tauleap.pretrained import builtin_models
 from tauleap.recipes.toy import exact_reverse
 
@@ -36,7 +36,9 @@ def test_the_toy_is_nearly_as_good_as_the_exact_denoiser() -> None:
     data = tau_pmf()
     with torch.no_grad():
         trained, best = (
-            hellinger_of_laws(pushed.generated(tl.sampling.Ancestral(), reverse, 2, tl.sampling.uniform_grid(64)), data)
+            hellinger_of_laws(
+                pushforward.sample_law(tl.sampling.Ancestral(), reverse, 2, tl.sampling.uniform_grid(64)), data
+            )
             for reverse in (tl.load("toy").reverse, exact_reverse())
         )
     assert best < trained < 1.15 * best

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 import tauleap as tl
 from tauleap.evaluate import moments
-from tauleap.sampling.corrector import hold
+from tauleap.sampling.corrector import run_corrector
 from tauleap.testing.cases import of_every_kind
 from tauleap.testing.layouts import LAYOUTS
 
@@ -61,8 +61,10 @@ METHODS: dict[str, Callable[[tl.ReverseProcess, Tensor, Tensor], object]] = {
     "conditional rates": lambda r, x0, x: r.conditional_rates(x0, x, 0.4),
     "divergence": lambda r, x0, x: r.divergence(x0, x, 0.4),
     "step divergence": lambda r, x0, x: r.at(x, 0.4).step_divergence(x0, 0.2),
-    "corrector": lambda r, x0, x: hold(r, x, 0.4, steps=2, step=0.1, generator=torch.Generator().manual_seed(1))[0],
-    "exact corrector": lambda r, x0, x: hold(
+    "corrector": lambda r, x0, x: run_corrector(
+        r, x, 0.4, steps=2, step=0.1, generator=torch.Generator().manual_seed(1)
+    )[0],
+    "exact corrector": lambda r, x0, x: run_corrector(
         r, x, 0.4, steps=2, step=0.1, exact=True, generator=torch.Generator().manual_seed(1)
     )[0],
     "bits per dim": lambda r, x0, x: (

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("**/*.md"))]
 _FULL = re.compile(r"(?<![\w./'\"-])(?:tl|tauleap)((?:\.[A-Za-z_]\w*)+)")
 _SHORT = re.compile(rf"`((?:{'|'.join(tl._MODULES)})(?:\.[A-Za-z_]\w*)+)")
-"""Names in code that begin with a module of the package, such as `evaluate.pushed`."""
+"""Names in code that begin with a module of the package, such as `evaluate.pushforward`."""
 _REFERENCE = re.compile(r"^::: (tauleap[\w.]*)", re.M)
 """What the API reference shows: paths of modules, which a function of the same name can hide from attributes."""
 _FILES = (".py", ".json", ".npz", ".npy", ".csv")
@@ -45,12 +45,12 @@ def exists(path: str) -> bool:
 
 
 def test_names_are_found_in_text() -> None:
-    assert exists("tauleap.data.digits.digits")
+    assert exists("tauleap.data.image.digits.digits")
     assert exists("tauleap.data.digits")
     assert not exists("tauleap.data.digits.nothing")
     assert not exists("tauleap.nothing.digits")
-    text = "`evaluate.pushed(x)` or tl.noise.Uniform(3), `tl.load`; not html.tl.x, noise/dense.py, `noise.py`, a-tl.b"
-    assert names(text) == ["evaluate.pushed", "load", "noise.Uniform"]
+    text = "`evaluate.plots(x)` or tl.noise.Uniform(3), `tl.load`; not html.tl.x, noise/dense.py, `noise.py`, a-tl.b"
+    assert names(text) == ["evaluate.plots", "load", "noise.Uniform"]
     with pytest.raises(AttributeError):
         resolve("noise.Nothing")
 

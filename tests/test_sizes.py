@@ -114,7 +114,7 @@ def test_samples_of_a_network_have_possible_states_alone(process: ForwardProcess
     )
     assert made.trace is not None
     assert possible(made.trace.x[0], process)
-    assert bool((made.trace.guess[0] < SIZES).all())
+    assert bool((made.trace.predicted_x0[0] < SIZES).all())
     assert bool((made.x0 < SIZES).all())
 
 

@@ -97,7 +97,7 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     assert model.shape is not None
     reverse, asked = model.reverse, 1
     if row.guidance != 1:
-        reverse, asked = tl.ReverseProcess(model.process, Guided(model.denoiser, row.guidance, unknown=DIGITS)), 2
+        reverse, asked = tl.ReverseProcess(model.process, Guided(model.denoiser, row.guidance, null_label=DIGITS)), 2
     with evaluating(reverse):
         drawn = sample(
             reverse,

@@ -26,7 +26,7 @@ import tauleap as tl
 from tauleap import _files
 from tauleap.evaluate._mode import evaluating
 from tauleap.recipes.images import sheet
-from tauleap.sampling import TauLeaping, hold, sample, uniform_grid
+from tauleap.sampling import TauLeaping, run_corrector, sample, uniform_grid
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -151,8 +151,8 @@ def way_down(model: tl.Model) -> None:
         axes.plot(drawn.trace.times, paths, linewidth=0.9)
         axes.set(xlabel="t, from noise (1) to data (0)", ylabel="intensity", xlim=(1, 0))
     frames = [
-        Image.fromarray(np.concatenate([sheet(x), sheet(guess)], axis=1).repeat(2, 0).repeat(2, 1))
-        for x, guess in zip(drawn.trace.x, drawn.trace.guess, strict=True)
+        Image.fromarray(np.concatenate([sheet(x), sheet(predicted)], axis=1).repeat(2, 0).repeat(2, 1))
+        for x, predicted in zip(drawn.trace.x, drawn.trace.predicted_x0, strict=True)
     ]
     end = np.concatenate([sheet(drawn.x0), sheet(drawn.x0)], axis=1).repeat(2, 0).repeat(2, 1)
     frames = [frame.quantize(16) for frame in (*frames, Image.fromarray(end))]
@@ -164,7 +164,7 @@ def way_down(model: tl.Model) -> None:
 
 
 def held(model: tl.Model) -> None:
-    """Correctors with the time held, and below each state the denoiser's guess (Appendix F.2)."""
+    """Correctors with the time held, and below each state the denoiser's prediction (Appendix F.2)."""
     generator = torch.Generator().manual_seed(SEED)
     down = sample(
         model.reverse,
@@ -179,7 +179,7 @@ def held(model: tl.Model) -> None:
     x, states, guesses = down.trace.x[-1], [], []
     for at in range(0, HELD_STEPS + 1, HELD_EVERY):
         if at:
-            x, _ = hold(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
+            x, _ = run_corrector(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
         states.append(x)
         with torch.no_grad():
             guesses.append(model.reverse.posterior(x, HELD_AT).mode)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pictures import Pictures
-from time_experts import denoiser_by_time, early_denoiser, gradient_balanced, log_uniform
+from time_experts import denoiser_of_time_experts, early_denoiser, gradient_balanced, log_uniform
 
 import tauleap as tl
 from tauleap.denoise import Denoiser
-from tauleap.network import ByTime
+from tauleap.network import TimeExperts
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.recipes.images import (
@@ -53,7 +53,7 @@ class Entry:
         return self.objective.times.eps <= EARLIEST
 
 
-PARTS: dict[str, Any] = {"denoiser": denoiser_by_time, "begins_with": ("early", "late-on"), "batch_size": 32}
+PARTS: dict[str, Any] = {"denoiser": denoiser_of_time_experts, "begins_with": ("early", "late-on"), "batch_size": 32}
 MODELS = {
     "early": Entry(
         "Gaussian noise, small network", log_uniform(), denoiser=early_denoiser, steps=2000, lr=1e-3, batch_size=32
@@ -94,7 +94,7 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
 def trained(build: Callable[[], Denoiser], parts: Sequence[Path]) -> Denoiser:
     """A denoiser whose network, or whose networks by time, have the weights of models that were trained before."""
     made: Any = build()
-    networks = made.network.networks if isinstance(made.network, ByTime) else [made.network]
+    networks = made.network.networks if isinstance(made.network, TimeExperts) else [made.network]
     for network, folder in zip(networks, parts, strict=True):
         part: Any = tl.load(folder).denoiser
         network.load_state_dict(part.network.state_dict())

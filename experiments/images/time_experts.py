@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tauleap.denoise import Denoiser, TruncatedLogistic
-from tauleap.network import ByTime, UNet
-from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, TiltedTimes
+from tauleap.network import TimeExperts, UNet
+from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, ReweightedTimes
 from tauleap.recipes.images import LEVELS, small_unet, subsampled
 
 CUT = 0.3
@@ -18,7 +18,7 @@ def gradient_balanced() -> Objective:
     48 images per time: 214 at t = 0.3, 124 at 0.5, 91 at 0.65, 29 at 0.75, 4.1 at 0.85 and 0.57 at 0.93.
     """
     weights = [0.5, 0.6, 0.8, 1.0, 1.05, 1.2, 1.35, 1.9, 3.2, 7.0, 19.0, 55.0, 200.0, 220.0]
-    return subsampled(CompleteElbo(times=TiltedTimes(CUT, weights=weights)))
+    return subsampled(CompleteElbo(times=ReweightedTimes(CUT, weights=weights)))
 
 
 def log_uniform() -> Objective:
@@ -38,13 +38,13 @@ def early_denoiser(labels: bool = False) -> Denoiser:
     return TruncatedLogistic(_early_network(labels), LEVELS)
 
 
-def denoiser_by_time(labels: bool = False) -> Denoiser:
+def denoiser_of_time_experts(labels: bool = False) -> Denoiser:
     """Return the network of :func:`early_denoiser` before :data:`CUT`, and that of ``small_denoiser`` after it.
 
     Args:
         labels: whether the networks are class-conditional. Default: false.
     """
-    return TruncatedLogistic(ByTime([_early_network(labels), small_unet(LEVELS, labels)], at=[CUT]), LEVELS)
+    return TruncatedLogistic(TimeExperts([_early_network(labels), small_unet(LEVELS, labels)], at=[CUT]), LEVELS)
 
 
 def _early_network(labels: bool) -> UNet:

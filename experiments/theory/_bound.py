@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_states, neighbour_numbers, neighbours
-from tauleap.evaluate.pushed import leap_laws, marginal, prior, push_sites
+from tauleap.evaluate.pushforward import leap_laws, marginal, prior, push_sites
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import total_variation

@@ -11,7 +11,7 @@ from _small import joint_kernel
 from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours
-from tauleap.evaluate.pushed import leap_laws, marginal, prior, run
+from tauleap.evaluate.pushforward import leap_laws, marginal, prior, pushforward_grid
 from tauleap.objective import CrossEntropy, prior_divergence
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
@@ -92,7 +92,7 @@ def discrete_bounds(reverse: ReverseProcess, law: Tensor, steps: int) -> dict[st
     """E -log p of what D3PM samples in K steps, L_DT, and the bound of L_DT whose only part with the model is L_ll."""
     grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     with torch.no_grad():
-        model = run(Ancestral(), reverse, prior(reverse, law.ndim), grid)
+        model = pushforward_grid(Ancestral(), reverse, prior(reverse, law.ndim), grid)
         path, when = every_noise(reverse.process, law, torch.arange(1, steps + 1, dtype=torch.float64) / steps)
         cross_entropy = float((path.weight * at_paths(CrossEntropy(), reverse, path, when)).sum())
     x0 = joint_states(reverse.process.num_states, law.ndim)

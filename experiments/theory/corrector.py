@@ -16,7 +16,7 @@ from _small import written_out
 from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_generator, joint_states
-from tauleap.evaluate.pushed import marginal, push_corrector, run
+from tauleap.evaluate.pushforward import marginal, push_corrector, pushforward_grid
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, WithCorrector, uniform_grid
 from tauleap.testing.cases import NAMES, correlated, process, slope, total_variation
@@ -68,13 +68,15 @@ def repaired_exactly(reverse: ReverseProcess, law: Tensor, q: Tensor, t: float, 
 
 def whole_run(reverse: ReverseProcess, law: Tensor, number: int, scale: float) -> float:
     sampler = WithCorrector(TauLeaping(), steps=number, scale=scale) if number else TauLeaping()
-    found = run(sampler, reverse, marginal(reverse, law, 1.0), uniform_grid(STEPS, end=END))
+    found = pushforward_grid(sampler, reverse, marginal(reverse, law, 1.0), uniform_grid(STEPS, end=END))
     return total_variation(found, marginal(reverse, law, END))
 
 
 def equal_cost(reverse: ReverseProcess, law: Tensor, number: int) -> float:
     """As many evaluations as STEPS steps with ``number`` correctors each, all spent on steps."""
-    found = run(TauLeaping(), reverse, marginal(reverse, law, 1.0), uniform_grid(STEPS * (1 + number), end=END))
+    found = pushforward_grid(
+        TauLeaping(), reverse, marginal(reverse, law, 1.0), uniform_grid(STEPS * (1 + number), end=END)
+    )
     return total_variation(found, marginal(reverse, law, END))
 
 

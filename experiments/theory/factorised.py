@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_generator, joint_states
-from tauleap.evaluate.pushed import marginal, run
+from tauleap.evaluate.pushforward import marginal, pushforward_grid
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
@@ -53,7 +53,7 @@ def with_exact_posterior(name: str, sites: int, agreement: float) -> tuple[Rever
 def discrete_error(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
     """D3PM in K steps: times 1, (K-1)/K, ..., 1/K, and a draw from p(x0 | x) at the last."""
     grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
-    return total_variation(run(Ancestral(), reverse, marginal(reverse, law, 1.0), grid), law)
+    return total_variation(pushforward_grid(Ancestral(), reverse, marginal(reverse, law, 1.0), grid), law)
 
 
 def chain_error(reverse: ReverseProcess, law: Tensor, steps: int) -> float:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_generator, joint_states
-from tauleap.evaluate.pushed import marginal
+from tauleap.evaluate.pushforward import marginal
 from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, Uniform
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import slope, total_variation

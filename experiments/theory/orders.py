@@ -19,7 +19,7 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import site_kernels
-from tauleap.evaluate.pushed import run
+from tauleap.evaluate.pushforward import pushforward_grid
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -74,7 +74,7 @@ def errors(sampler: Sampler, reverse: ReverseProcess, law: Tensor) -> list[float
             sampler, grid = NextReaction((1 - END) / steps), [1.0, END]
         else:
             grid = uniform_grid(steps, end=END)
-        law = run(sampler, reverse, start, grid)
+        law = pushforward_grid(sampler, reverse, start, grid)
         if not abs(float(law.sum()) - 1) < 1e-6:
             raise ArithmeticError(f"{sampler} in {steps} steps of {reverse.process}: the law adds up to {law.sum():g}")
         found.append(total_variation(law, target))

@@ -20,7 +20,7 @@ from tauleap.data import tau_pmf
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_generator, joint_states
 from tauleap.evaluate.plots import STYLE
-from tauleap.evaluate.pushed import leap_laws, marginal, push_sites
+from tauleap.evaluate.pushforward import leap_laws, marginal, push_sites
 from tauleap.noise import Constant, Dense, Exponential, Gaussian
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import TauLeaping, sample, uniform_grid

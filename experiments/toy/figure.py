@@ -18,7 +18,7 @@ from _common import END, FIGURES, Kept, grid_within, reverse_of, table, write
 
 from tauleap.cli.toy_figure import Curve, Way, draw_figure
 from tauleap.data import tau_pmf, tau_points
-from tauleap.evaluate import hellinger, hellinger_of_laws, pushed
+from tauleap.evaluate import hellinger, hellinger_of_laws, pushforward
 from tauleap.evaluate.plots import save_png
 from tauleap.sampling import (
     Ancestral,
@@ -44,7 +44,7 @@ def pushed_distance(sampler: Sampler, model: str | None, budget: int) -> float:
     reverse = reverse_of(model)
     grid = [1.0, END] if isinstance(sampler, Uniformization) else grid_within(sampler, uniform_grid, budget)
     with torch.no_grad():
-        law = pushed.generated(sampler, reverse, 2, grid, accuracy=pushed.COARSE)
+        law = pushforward.sample_law(sampler, reverse, 2, grid, accuracy=pushforward.COARSE)
     return hellinger_of_laws(law / law.sum(), DATA)
 
 
@@ -60,8 +60,10 @@ def drawn_distance(sampler: Sampler, model: str, budget: int, draws: int, seed: 
 def way(model: str, budget: int) -> list[torch.Tensor]:
     reverse = reverse_of(model)
     with torch.no_grad():
-        law, kept = pushed.along(TauLeaping(), reverse, pushed.prior(reverse, 2), uniform_grid(budget - 1), SHOWN)
-    return [*kept, pushed.most_probable(reverse, law, END)]
+        law, kept = pushforward.laws_at(
+            TauLeaping(), reverse, pushforward.prior(reverse, 2), uniform_grid(budget - 1), SHOWN
+        )
+    return [*kept, pushforward.apply_mode(reverse, law, END)]
 
 
 def main() -> None:

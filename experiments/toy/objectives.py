@@ -20,7 +20,7 @@ from rich.console import Console
 
 from tauleap import recipes
 from tauleap.data import tau_pmf, tau_points
-from tauleap.evaluate import Estimate, bits_per_dim, hellinger_of_laws, pushed
+from tauleap.evaluate import Estimate, bits_per_dim, hellinger_of_laws, pushforward
 from tauleap.objective import CompleteElbo, LogUniformTimes, Objective, PaperElbo
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
@@ -58,8 +58,8 @@ def measured(recipe: Recipe, steps: int) -> dict[str, float]:
     more = Estimate.of_mean(each[0] - each[1])
     reverse, law = model.reverse.double(), tau_pmf()
     with torch.no_grad():
-        leapt = pushed.generated(TauLeaping(), reverse, 2, uniform_grid(249), accuracy=pushed.COARSE)
-        simulated = pushed.generated(Uniformization(), reverse, 2, [1.0, 0.01], accuracy=pushed.COARSE)
+        leapt = pushforward.sample_law(TauLeaping(), reverse, 2, uniform_grid(249), accuracy=pushforward.COARSE)
+        simulated = pushforward.sample_law(Uniformization(), reverse, 2, [1.0, 0.01], accuracy=pushforward.COARSE)
     return {
         "steps": steps,
         "seconds": seconds,

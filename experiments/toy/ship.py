@@ -15,7 +15,7 @@ import torch
 
 from tauleap import recipes
 from tauleap.data import tau_pmf
-from tauleap.evaluate import bits_per_dim, hellinger_of_laws, pushed
+from tauleap.evaluate import bits_per_dim, hellinger_of_laws, pushforward
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
 from tauleap.sampling import Ancestral, TauLeaping, uniform_grid
@@ -60,7 +60,9 @@ def main() -> None:
     wide = load(result.checkpoint).reverse.double()
     for name, sampler, work in (("ancestral", Ancestral(), 64), ("tau-leaping", TauLeaping(), 250)):
         with torch.no_grad():
-            laws = [pushed.generated(sampler, each, 2, uniform_grid(work - 1)) for each in (wide, exact_reverse())]
+            laws = [
+                pushforward.sample_law(sampler, each, 2, uniform_grid(work - 1)) for each in (wide, exact_reverse())
+            ]
         cells = " | ".join(f"{hellinger_of_laws(law, data):.4f}" for law in laws)
         rows.append(f"| Hellinger distance, {name}, {work} evaluations | {cells} |")
     weights = sum(p.numel() for p in model.reverse.parameters())

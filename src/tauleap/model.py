@@ -360,7 +360,7 @@ class Model:
                 raise ValueError(
                     "guidance is for labels: write condition=..., for a model whose network was built with num_classes"
                 )
-            denoiser = Guided(denoiser, guidance, unknown=self.num_labels)
+            denoiser = Guided(denoiser, guidance, null_label=self.num_labels)
         if _check.positive("temperature", temperature) != 1:
             denoiser = Tempered(denoiser, temperature)
         reverse = self.reverse if denoiser is self.denoiser else ReverseProcess(self.process, denoiser)

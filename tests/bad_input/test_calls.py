@@ -149,7 +149,7 @@ def test_denoisers(refuses: Refuses) -> None:
     refuses(lambda: exact(x[:, :1], 0.5, condition=torch.zeros(1)), TypeError, "takes no condition")
     refuses(lambda: ExactDenoiser(LAW, BETA), TypeError, "process must be a ForwardProcess", "Constant")
     refuses(lambda: NetworkDenoiser(lambda x, t: x), TypeError, "torch.nn.Module", "function")
-    refuses(lambda: Guided(nn.Linear(3, 3), 2.0, unknown=2), TypeError, "must be a Denoiser", "Linear")
+    refuses(lambda: Guided(nn.Linear(3, 3), 2.0, null_label=2), TypeError, "must be a Denoiser", "Linear")
     refuses(lambda: Posterior(torch.zeros(1, 3).long()), TypeError, "logits must be a floating-point", "torch.int64")
     refuses(lambda: Posterior([0.0]), TypeError, "logits must be a floating-point", "list")
 

@@ -17,7 +17,7 @@ from tauleap import cli
 from tauleap.cli.run import demo as toy_demo
 from tauleap.cli.run.demo_workers import Workers
 from tauleap.data import tau_pmf
-from tauleap.evaluate import hellinger, hellinger_of_laws, pushed
+from tauleap.evaluate import hellinger, hellinger_of_laws, pushforward
 from tauleap.recipes.toy import exact_reverse
 
 TINY = toy_demo.Size(
@@ -88,10 +88,10 @@ def _check_numbers(metrics: dict, folder: Path, shown: str) -> None:
                 (tl.load(folder / "model").reverse.double(), "hellinger"),
                 (exact, "hellinger_exact_denoiser"),
             ):
-                law = pushed.generated(sampler, reverse, 2, tl.sampling.uniform_grid(3))
+                law = pushforward.sample_law(sampler, reverse, 2, tl.sampling.uniform_grid(3))
                 assert entry[key] == pytest.approx(hellinger_of_laws(law, data), rel=1e-9)
             assert f"{entry['hellinger']:.4f}" in shown
-        floor = pushed.finished(exact, pushed.simulated(exact, data, 0.01), 0.01, "mode")
+        floor = pushforward.apply_final(exact, pushforward.reverse_chain_law(exact, data, 0.01), 0.01, "mode")
     assert metrics["floor"] == pytest.approx(hellinger_of_laws(floor, data), rel=1e-9)
     (simulated,) = (e for e in metrics["samplers"] if e["sampler"] == "exact simulation")
     assert simulated["hellinger_exact_denoiser"] == metrics["floor"] < simulated["hellinger"]

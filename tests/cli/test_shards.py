@@ -435,7 +435,7 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
         )
         np.testing.assert_array_equal(np.load(file)[first : first + 4], expected.numpy())
     (louder,) = ran([*ask, "--label", "2,0,1", "--guidance", 3, "--out", tmp_path / "g"], capsys)["files"]
-    guided = tl.ReverseProcess(model.process, tl.denoise.Guided(model.denoiser, 3.0, unknown=3))
+    guided = tl.ReverseProcess(model.process, tl.denoise.Guided(model.denoiser, 3.0, null_label=3))
     drawn = tl.sample(
         guided,
         tl.sampling.Ancestral(),

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, TruncatedLogistic
-from tauleap.evaluate import pushed
+from tauleap.evaluate import pushforward
 from tauleap.noise import Absorbing, Constant
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -34,7 +34,7 @@ class TestGuided(DenoiserContract):
     num_states = 4
 
     def make(self) -> Denoiser:
-        return Guided(NetworkDenoiser(Labelled()), 2.5, unknown=2)
+        return Guided(NetworkDenoiser(Labelled()), 2.5, null_label=2)
 
     def condition(self, batch: int) -> Tensor:
         return torch.ones(batch, dtype=torch.int64)
@@ -61,27 +61,31 @@ class Known(nn.Module):
 def test_the_law_of_a_single_masked_site(label: int, scale: float) -> None:
     """p(x0 | label)^scale p(x0)^(1 - scale), normalised, whatever the steps: the law is pushed, not drawn."""
 
-    class Told(Denoiser):
+    class Conditional(Denoiser):
         def forward(self, x_t: Tensor, t: Tensor | float, **_: object) -> Posterior:
             return guided(x_t, t, condition=torch.full((len(x_t),), label))
 
-    guided = Guided(NetworkDenoiser(Known()), scale, unknown=2)
-    reverse = ReverseProcess(Absorbing(4, Constant(3.0)), Told())
+    guided = Guided(NetworkDenoiser(Known()), scale, null_label=2)
+    reverse = ReverseProcess(Absorbing(4, Constant(3.0)), Conditional())
     start = torch.tensor([0.0, 0.0, 0.0, 1.0], dtype=torch.float64)
-    law = pushed.run(Ancestral(), reverse, start, uniform_grid(5, end=0.01))
-    wanted = LAWS[label] ** scale * LAWS[2] ** (1 - scale)
-    torch.testing.assert_close(law[:3] / law[:3].sum(), wanted / wanted.sum(), rtol=1e-9, atol=1e-12)
+    law = pushforward.pushforward_grid(Ancestral(), reverse, start, uniform_grid(5, end=0.01))
+    expected = LAWS[label] ** scale * LAWS[2] ** (1 - scale)
+    torch.testing.assert_close(law[:3] / law[:3].sum(), expected / expected.sum(), rtol=1e-9, atol=1e-12)
 
 
 def test_two_passes_are_one_with_everything_repeated() -> None:
     network = NetworkDenoiser(Labelled())
-    guided = Guided(network, 3.0, unknown=2)
+    guided = Guided(network, 3.0, null_label=2)
     x, t, label = torch.tensor([[0, 1], [2, 3], [1, 1]]), torch.tensor([0.1, 0.5, 0.9]), torch.tensor([0, 1, 0])
     observed = Observed(torch.tensor([[True, False], [False, False], [True, True]]), x)
-    told, untold = (network(x, t, observed=observed, condition=c).log_probs for c in (label, torch.full_like(label, 2)))
+    conditional, unconditional = (
+        network(x, t, observed=observed, condition=c).log_probs for c in (label, torch.full_like(label, 2))
+    )
     found = guided(x, t, observed=observed, condition=label).log_probs
-    torch.testing.assert_close(found, (told + 2 * (told - untold).clamp(max=math.log(10))).log_softmax(-1))
-    torch.testing.assert_close(guided(x, t, observed=observed).log_probs, untold)
+    torch.testing.assert_close(
+        found, (conditional + 2 * (conditional - unconditional).clamp(max=math.log(10))).log_softmax(-1)
+    )
+    torch.testing.assert_close(guided(x, t, observed=observed).log_probs, unconditional)
 
 
 class Tails(nn.Module):
@@ -94,10 +98,10 @@ class Tails(nn.Module):
 
 def test_tails_do_not_win() -> None:
     """p^2 / q alone would have the far end as its mode, which both hold for all but impossible."""
-    told, x, label = TruncatedLogistic(Tails(), 256), torch.tensor([[128]]), torch.tensor([0])
-    one, other = (told(x, 0.5, condition=c).log_probs for c in (label, torch.tensor([2])))
+    conditional, x, label = TruncatedLogistic(Tails(), 256), torch.tensor([[128]]), torch.tensor([0])
+    one, other = (conditional(x, 0.5, condition=c).log_probs for c in (label, torch.tensor([2])))
     assert int((2 * one - other).argmax()) == 255
-    found = Guided(told, 2.0, unknown=2)(x, 0.5, condition=label)
+    found = Guided(conditional, 2.0, null_label=2)(x, 0.5, condition=label)
     assert int(found.mode) < 8
     assert float(found.probs[..., 128:].sum()) < 1e-6
 
@@ -111,7 +115,7 @@ def test_what_cannot_be_stays_out(scale: float) -> None:
         def forward(self, x: Tensor, t: Tensor, *, condition: Tensor) -> Tensor:
             return table[condition][:, None].expand(*x.shape, 4)
 
-    guided = Guided(NetworkDenoiser(Some()), scale, unknown=2)
+    guided = Guided(NetworkDenoiser(Some()), scale, null_label=2)
     probs = guided(torch.tensor([[0]]), 0.5, condition=torch.tensor([0])).probs[0, 0]
     assert bool(torch.isfinite(probs).all())
     assert (probs > 0).tolist() == [True, False, False, True]
@@ -120,10 +124,10 @@ def test_what_cannot_be_stays_out(scale: float) -> None:
 def test_what_is_refused() -> None:
     network = NetworkDenoiser(Labelled())
     with pytest.raises(ValueError, match="scale must be"):
-        Guided(network, 0.0, unknown=2)
-    with pytest.raises(ValueError, match="most must be a ratio > 1"):
-        Guided(network, 2.0, unknown=2, most=1.0)
-    with pytest.raises(ValueError, match="unknown must be"):
-        Guided(network, 2.0, unknown=-1)
-    with pytest.raises(ValueError, match="a label each sample, 2 integers, got torch"):
-        Guided(network, 2.0, unknown=2)(torch.zeros(2, 2, dtype=torch.int64), 0.5, condition=torch.zeros(2))
+        Guided(network, 0.0, null_label=2)
+    with pytest.raises(ValueError, match="max_ratio must be > 1"):
+        Guided(network, 2.0, null_label=2, max_ratio=1.0)
+    with pytest.raises(ValueError, match="null_label must be"):
+        Guided(network, 2.0, null_label=-1)
+    with pytest.raises(ValueError, match="one label per sample, 2 integers, got torch"):
+        Guided(network, 2.0, null_label=2)(torch.zeros(2, 2, dtype=torch.int64), 0.5, condition=torch.zeros(2))

@@ -13,18 +13,22 @@ from tauleap.evaluate import (
     frechet_distance,
     hellinger,
     independent_bits_per_dim,
-    pushed,
+    pushforward,
     row_hellinger,
     row_outliers,
 )
-from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TimeExperts, UNet
 from tauleap.sampling import TauLeaping, Trapezoidal, uniform_grid
 from tauleap.testing import cases
 from tests import simulated
 from tests.devices.parts import SITES, assert_same, data, model, move, on_both
 
 
-@pytest.mark.parametrize("name", cases.of_every_kind())
+@pytest.mark.parametrize(
+    ("each_sim", "name"),
+    [("float64", name) for name in cases.of_every_kind()] + [("no float64", "absorbing"), ("no float64", "cycle")],
+    indirect=["each_sim"],
+)
 def test_bits_per_dimension(each_sim, name):
     process = cases.of_every_kind()[name]
 
@@ -74,8 +78,12 @@ def test_exact_laws(each_sim, name):
 
     def numbers(reverse, x0, law):
         samplers = TauLeaping("last"), Trapezoidal()
-        laws = [pushed.generated(sampler, reverse, SITES, uniform_grid(2, end=0.1)) for sampler in samplers]
-        found = *laws, pushed.simulated(reverse, law, 0.1), exact_law(reverse, (SITES,), eps=0.1, tolerance=1e-3)
+        laws = [pushforward.sample_law(sampler, reverse, SITES, uniform_grid(2, end=0.1)) for sampler in samplers]
+        found = (
+            *laws,
+            pushforward.reverse_chain_law(reverse, law, 0.1),
+            exact_law(reverse, (SITES,), eps=0.1, tolerance=1e-3),
+        )
         likelihood = exact_log_likelihood(reverse, x0, eps=0.1, tolerance=1e-3)
         return [each.double().flatten().tolist() for each in (*found, likelihood)]
 
@@ -112,7 +120,7 @@ def networks() -> dict[str, tuple[nn.Module, tuple[int, ...]]]:
     return {
         "mlp": (small[0], (8,)),
         "mlp, one-hot": (ResidualMLP(5, (8,), one_hot=True), (8,)),
-        "by time": (ByTime(small, at=[0.5]), (8,)),
+        "by time": (TimeExperts(small, at=[0.5]), (8,)),
         "sequence": (SequenceTransformer(5, (8,), width=16, depth=1, heads=2, num_classes=3), (8,)),
         "music": (music.eval(), (8,)),
         "u-net": (UNet(5, 1, width=32, multipliers=(1, 2), depth=1, mark_observed=True).eval(), (1, 8, 8)),

@@ -11,8 +11,8 @@ from tauleap.objective import (
     GridTimes,
     LogUniformTimes,
     PaperElbo,
+    ReweightedTimes,
     Subsampled,
-    TiltedTimes,
     UniformTimes,
     WeightedTimes,
     fitted_times,
@@ -34,8 +34,8 @@ TIMES = [
     UniformTimes(),
     UniformTimes(stratified=False),
     LogUniformTimes(),
-    TiltedTimes(power=1.5),
-    TiltedTimes(weights=[1.0, 2.0]),
+    ReweightedTimes(power=1.5),
+    ReweightedTimes(weights=[1.0, 2.0]),
     WeightedTimes([3.0, 1.0]),
     GridTimes(4),
 ]
@@ -92,13 +92,13 @@ def test_observed_and_missing_sites_and_conditions(each_sim, name, objective):
 
 @pytest.mark.parametrize("t", [0.3, torch.linspace(0.1, 0.9, 6), torch.tensor(0.3, dtype=torch.float64)], ids=str)
 @pytest.mark.parametrize("name", ["uniform", "gaussian"])
-def test_times_that_are_given_may_be_on_the_cpu(each_sim, name, t):
+def test_times_that_are_given_may_be_on_the_cpu(sim, name, t):
     process = cases.of_every_kind()[name]
     objective = CompleteElbo(reconstruction=True)
     here, there = on_both(
-        lambda *a, **k: loss_and_gradient(*a, t=t, objective=objective, **k), each_sim, model(process), data(process)
+        lambda *a, **k: loss_and_gradient(*a, t=t, objective=objective, **k), sim, model(process), data(process)
     )
-    assert_same(here, there, each_sim)
+    assert_same(here, there, sim)
 
 
 @pytest.mark.parametrize("times", TIMES, ids=repr)

@@ -16,7 +16,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     uniform_grid,
 )
 from tauleap.testing import cases
@@ -138,7 +138,7 @@ def test_guidance_and_temperature(each_sim, name):
     process = cases.of_every_kind()[name]
     denoiser = NetworkDenoiser(Network(process.num_states))
     labels = torch.ones(ROWS, dtype=torch.int64)
-    for wrapped in (Guided(denoiser, 2.0, unknown=0), Tempered(denoiser, 0.7)):
+    for wrapped in (Guided(denoiser, 2.0, null_label=0), Tempered(denoiser, 0.7)):
         both = on_both(run, each_sim, ReverseProcess(process, wrapped), sampler=TauLeaping("last"), condition=labels)
         assert_alike(*both, each_sim)
 
@@ -155,7 +155,7 @@ def test_correctors_at_one_time(each_sim, name):
     x = data(process, ROWS)
 
     def held(reverse, x, generator):
-        return hold(reverse, x, 0.4, steps=3, step=0.1, multiple_jumps="last", generator=generator)[0], 0.0
+        return run_corrector(reverse, x, 0.4, steps=3, step=0.1, multiple_jumps="last", generator=generator)[0], 0.0
 
     assert_alike(*on_both(held, each_sim, model(process), x), each_sim)
 

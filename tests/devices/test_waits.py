@@ -16,18 +16,23 @@ from tests.devices.waits import waits_per_evaluation, waits_per_step
 JUMP_BY_JUMP = ("uniformization",)
 """It selects sites and samples for every candidate, whose number no grid fixes, and looks for the next candidate of
 each sample until it has one."""
-KINDS = ("absorbing", "rank one by site", "cycle")
+KINDS = ("absorbing", "cycle")
 """One for each way of computing; ``make bench`` has more of them."""
 EVERY_TIME = "discrete time, all"
 """It evaluates the network once for each of its three times."""
 
 
-@pytest.mark.parametrize("name", ["absorbing", "cycle"])
+@pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("label", [label for label in SAMPLERS if label not in JUMP_BY_JUMP])
 def test_samplers(sim, name, label):
     process = cases.of_every_kind()[name]
     if fits(SAMPLERS[label], process):
         assert waits_per_evaluation(sim, process, SAMPLERS[label]) <= 2
+
+
+def test_first_hitting_waits_once_per_step_of_the_grid(sim):
+    """Not for every site: the times of all of them are drawn at once."""
+    assert waits_per_evaluation(sim, cases.of_every_kind()["absorbing"], SAMPLERS["first hitting"]) <= 1
 
 
 def test_the_draws_of_a_model_are_copied_without_waiting(sim):
@@ -43,8 +48,6 @@ def test_the_draws_of_a_model_are_copied_without_waiting(sim):
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("label", OBJECTIVES)
 def test_training_steps(sim, name, label):
-    if name == "rank one by site" and label == "subsampled":
-        return  # refused on any device
     allowed = 3 if label == EVERY_TIME else 1
     assert waits_per_step(sim, cases.of_every_kind()[name], OBJECTIVES[label]) <= allowed
 

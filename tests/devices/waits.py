@@ -21,10 +21,13 @@ from tests.devices.parts import SITES, Network, data, model, move
 ROWS = 12
 
 
-def waits_per_evaluation(device: torch.device, process: ForwardProcess, sampler: Sampler) -> float:
+def waits_per_evaluation(
+    device: torch.device, process: ForwardProcess, sampler: Sampler, *, in_all: bool = False
+) -> float:
     """Return how often the host waits per evaluation of the network, once the kernels of the grid's times are known.
 
-    Reading the result and checking the arguments is not counted: the difference of two lengths of the grid is.
+    Reading the result and checking the arguments is not counted: the difference of two lengths of the grid is. Where
+    the number of evaluations does not follow from the grid, ``in_all`` counts all waits of one run.
     """
     reverse, calls = move(model(process), device), 0
 
@@ -45,7 +48,7 @@ def waits_per_evaluation(device: torch.device, process: ForwardProcess, sampler:
         return found.total(), calls
 
     (few, first), (many, second) = run(1), run(4)
-    return (many - few) / (second - first)
+    return many / second if in_all else (many - few) / (second - first)
 
 
 def waits_per_step(device: torch.device, process: ForwardProcess, objective: Objective) -> float:

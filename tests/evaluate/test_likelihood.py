@@ -26,7 +26,7 @@ from tauleap.noise import (
     RankOne,
     Uniform,
 )
-from tauleap.objective import CompleteElbo, GridTimes, TiltedTimes, UniformTimes, WeightedTimes
+from tauleap.objective import CompleteElbo, GridTimes, ReweightedTimes, UniformTimes, WeightedTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import integrate, random_law
 from tauleap.testing.paths import TableDenoiser, every_noise
@@ -416,7 +416,7 @@ def test_bad_input() -> None:
         ({"observed": Observed(everything[:2], data[:2])}, "observed must have the shape of data"),
         ({"missing": everything[:, :1]}, "missing must have the shape of data"),
         ({"times": GridTimes(8)}, r"integral over all times .* write times=UniformTimes\(eps\)"),
-        ({"times": TiltedTimes(power=1.5)}, r"no bound on the likelihood: write times=LogUniformTimes\(\)"),
+        ({"times": ReweightedTimes(power=1.5)}, r"no bound on the likelihood: write times=LogUniformTimes\(\)"),
     ):
         with pytest.raises(ValueError, match=message):
             bits_per_dim(reverse, **({"data": data} | arguments))

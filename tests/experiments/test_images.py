@@ -14,7 +14,7 @@ import torch
 
 import tauleap as tl
 from tauleap.denoise import TruncatedLogistic
-from tauleap.network import ByTime, UNet
+from tauleap.network import TimeExperts, UNet
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy
 from tauleap.recipes.images import small_denoiser
@@ -130,7 +130,7 @@ def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: 
     for name, part in zip("ab", parts, strict=True):
         tl.Model(process, TruncatedLogistic(part, 6), shape=(1, 4, 4)).save(tmp_path / name)
     made = images["models"].trained(
-        lambda: TruncatedLogistic(ByTime([unet(), unet()], at=[0.3]), 6), [tmp_path / "a", tmp_path / "b"]
+        lambda: TruncatedLogistic(TimeExperts([unet(), unet()], at=[0.3]), 6), [tmp_path / "a", tmp_path / "b"]
     )
     alone = images["models"].trained(lambda: TruncatedLogistic(unet(), 6), [tmp_path / "a"])
     assert all(torch.equal(p, q) for p, q in zip(alone.parameters(), parts[0].parameters(), strict=True))
@@ -182,7 +182,7 @@ def test_the_early_network_is_small(images: dict[str, ModuleType]) -> None:
     def weights(denoiser: torch.nn.Module) -> int:
         return sum(p.numel() for p in denoiser.parameters())
 
-    assert weights(experts.denoiser_by_time()) == weights(small_denoiser()) + weights(experts.early_denoiser())
+    assert weights(experts.denoiser_of_time_experts()) == weights(small_denoiser()) + weights(experts.early_denoiser())
     assert weights(experts.early_denoiser()) < 700_000
 
 

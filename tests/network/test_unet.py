@@ -98,7 +98,7 @@ def test_patches_leave_where_they_entered() -> None:
 
 
 def test_patches_may_be_filled_up_and_marked() -> None:
-    network = picture_network(image_channels=2, patch=2, pad=True, masked=True, mark_observed=True).begin_smooth()
+    network = picture_network(image_channels=2, patch=2, pad=True, masked=True, mark_observed=True).init_smooth_()
     x = torch.randint(6, (2, 2, 5, 7))
     out = network(x, torch.rand(2), observed=x > 2)
     assert out.shape == (2, 2, 5, 7, 6)
@@ -135,7 +135,7 @@ def test_neighbouring_states_can_begin_alike() -> None:
     for kernel in (1, 3):
         network = UNet(64, 3, width=24, multipliers=(1,), attention_levels=(), outputs=64, output_kernel=kernel)
         steps = []
-        for begin in (lambda: None, network.begin_smooth):
+        for begin in (lambda: None, network.init_smooth_):
             begin()
             with torch.no_grad():
                 logits = network(torch.arange(384).reshape(2, 3, 8, 8) % 64, torch.ones(2))

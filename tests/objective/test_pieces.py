@@ -29,8 +29,8 @@ from tauleap.objective import (
     LogUniformTimes,
     Objective,
     PaperElbo,
+    ReweightedTimes,
     Subsampled,
-    TiltedTimes,
     Times,
     UniformTimes,
     WeightedTimes,
@@ -42,8 +42,8 @@ TIMES: list[Times] = [
     UniformTimes(0.01),
     UniformTimes(0.01, stratified=False),
     LogUniformTimes(0.02),
-    TiltedTimes(0.01, power=1.5),
-    TiltedTimes(0.01, weights=[1.0, 3.0]),
+    ReweightedTimes(0.01, power=1.5),
+    ReweightedTimes(0.01, weights=[1.0, 3.0]),
     WeightedTimes([1.0, 4.0, 2.0]),
 ]
 OBJECTIVES: list[Objective] = [

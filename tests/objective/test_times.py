@@ -20,7 +20,7 @@ from tauleap.objective import (
     GridTimes,
     LogUniformTimes,
     PaperElbo,
-    TiltedTimes,
+    ReweightedTimes,
     Times,
     UniformTimes,
     WeightedTimes,
@@ -187,8 +187,8 @@ def test_equal_laws_are_equal() -> None:
 def test_what_differs_says_so() -> None:
     assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
     assert repr(LogUniformTimes(0.1)) == "LogUniformTimes(0.1)"
-    assert repr(TiltedTimes(0.1, power=1.5)) == "TiltedTimes(0.1, power=1.5)"
-    assert repr(TiltedTimes(weights=[3.0, 1.0])) == "TiltedTimes(0.01, weights=[0.75, 0.25])"
+    assert repr(ReweightedTimes(0.1, power=1.5)) == "ReweightedTimes(0.1, power=1.5)"
+    assert repr(ReweightedTimes(weights=[3.0, 1.0])) == "ReweightedTimes(0.01, weights=[0.75, 0.25])"
     assert repr(GridTimes(5)) == "GridTimes(5)"
     assert repr(GridTimes(5, stratified=False)) == "GridTimes(5, stratified=False)"
     with pytest.raises(
@@ -217,26 +217,26 @@ def test_integrals_are_not_taken_over_a_grid() -> None:
 
 
 @pytest.mark.parametrize("power", [0.5, 1.0, 1.5])
-def test_tilted_times_weigh_by_a_power_of_t_with_mean_one(power: float) -> None:
+def test_reweighted_times_weigh_by_a_power_of_t_with_mean_one(power: float) -> None:
     places = (torch.arange(100_000, dtype=torch.float64) + 0.5) / 100_000
-    t, weight = TiltedTimes(0.05, power=power).at(places)
+    t, weight = ReweightedTimes(0.05, power=power).at(places)
     assert torch.equal(t, UniformTimes(0.05).at(places)[0])
     assert_close(weight / weight[0], (t / t[0]) ** power)
     assert_close(weight.mean(), torch.tensor(1.0, dtype=torch.float64), rtol=1e-8, atol=0.0)
 
 
-def test_tilted_times_weigh_by_parts_with_mean_one() -> None:
+def test_reweighted_times_weigh_by_parts_with_mean_one() -> None:
     places = (torch.arange(3000, dtype=torch.float64) + 0.5) / 3000
-    t, weight = TiltedTimes(0.05, weights=[1.0, 4.0, 7.0]).at(places)
+    t, weight = ReweightedTimes(0.05, weights=[1.0, 4.0, 7.0]).at(places)
     assert torch.equal(t, UniformTimes(0.05).at(places)[0])
     assert_close(weight, torch.tensor([0.25, 1.0, 1.75], dtype=torch.float64).repeat_interleave(1000))
     last = torch.tensor([1.0], dtype=torch.float64)
-    assert float(TiltedTimes(weights=[1.0, 3.0]).at(last)[1]) == 1.5
+    assert float(ReweightedTimes(weights=[1.0, 3.0]).at(last)[1]) == 1.5
 
 
-def test_tilted_times_need_one_tilt() -> None:
+def test_reweighted_times_need_one_kind_of_weight() -> None:
     for given in ({}, {"power": 1.5, "weights": [1.0]}):
-        with pytest.raises(ValueError, match="TiltedTimes needs one of power"):
-            TiltedTimes(**given)
+        with pytest.raises(ValueError, match="ReweightedTimes needs one of power"):
+            ReweightedTimes(**given)
     with pytest.raises(ValueError, match="weights must be numbers > 0"):
-        TiltedTimes(weights=[1.0, 0.0])
+        ReweightedTimes(weights=[1.0, 0.0])

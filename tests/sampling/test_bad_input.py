@@ -19,7 +19,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
     uniform_grid,
 )
@@ -127,7 +127,7 @@ def test_a_reverse_process_is_needed(reverse: ReverseProcess) -> None:
     with pytest.raises(TypeError, match=r"write ReverseProcess\(process, denoiser\)"):
         sample(reverse.process, TauLeaping(), (4, 2), grid=uniform_grid(3))  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="reverse must be a ReverseProcess"):
-        hold(reverse.process, torch.zeros(1, 2).long(), 0.5, steps=1, step=0.1)  # pyright: ignore[reportArgumentType]
+        run_corrector(reverse.process, torch.zeros(1, 2).long(), 0.5, steps=1, step=0.1)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_step_needs_an_observed(reverse: ReverseProcess) -> None:
@@ -155,7 +155,7 @@ def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> Non
     with pytest.raises(ValueError, match=message):
         sampler.step(reverse, torch.full((4, 1), 200), 0.01, 0.005)
     with pytest.raises(ValueError, match=message):
-        hold(reverse, torch.full((4, 1), 200), 0.01, steps=1, step=0.01, exact=True)
+        run_corrector(reverse, torch.full((4, 1), 200), 0.01, steps=1, step=0.01, exact=True)
 
 
 @pytest.mark.parametrize(("t", "s"), [(0.5, 0.5), (0.3, 0.5), (1.2, 0.5), (0.5, -0.1)])
@@ -179,7 +179,7 @@ def test_where_time_0_cannot_be_reached(reverse: ReverseProcess) -> None:
         ({"t": 2.0}, ValueError, r"t must lie in \[0, 1\]"),
         ({"steps": 0}, ValueError, "steps must be a whole number >= 1"),
         ({"step": 0.0}, ValueError, "step must be a finite number > 0"),
-        ({"multiple_jumps": "add"}, ValueError, "hold with multiple_jumps='reject' or 'last' for Uniform"),
+        ({"multiple_jumps": "add"}, ValueError, "run_corrector with multiple_jumps='reject' or 'last' for Uniform"),
         ({"multiple_jumps": "all"}, ValueError, "multiple_jumps must be"),
         ({"x": torch.full((2, 2), 3)}, ValueError, "x must hold states 0..2"),
         ({"t": torch.tensor([0.4, 0.4])}, ValueError, r"t must be one time, .*, got shape \(2,\)"),
@@ -192,7 +192,7 @@ def test_a_run_at_a_fixed_time(reverse: ReverseProcess, arguments: Any, error: t
     request = {"x": torch.zeros(2, 2).long(), "t": 0.4, "steps": 2, "step": 0.1, **arguments}
     x, t = request.pop("x"), request.pop("t")
     with pytest.raises(error, match=message):
-        hold(reverse, x, t, **request)
+        run_corrector(reverse, x, t, **request)
 
 
 def test_a_bound_that_float64_cannot_hold() -> None:

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import site_kernels
-from tauleap.evaluate.pushed import run
+from tauleap.evaluate.pushforward import pushforward_grid
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -42,7 +42,7 @@ class KnownKernel(SamplerContract):
     def _pushed(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> Tensor:
         start = push(law, site_kernels(process, shape, 1.0))
         reverse = ReverseProcess(process, ExactDenoiser(law, process))
-        return run(self.make(), reverse, start, uniform_grid(self.steps, end=END))
+        return pushforward_grid(self.make(), reverse, start, uniform_grid(self.steps, end=END))
 
 
 class TestTauLeaping(KnownKernel):

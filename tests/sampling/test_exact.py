@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from tauleap.evaluate.pushed import marginal, push_corrector, run
+from tauleap.evaluate.pushforward import marginal, push_corrector, pushforward_grid
 from tauleap.noise import Absorbing
-from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, hold, sample
+from tauleap.sampling import FirstHitting, NextReaction, Sampler, Uniformization, run_corrector, sample
 from tauleap.testing.cases import NAMES, correlated, counts, draws, total_variation
 from tauleap.testing.laws import assert_drawn_from
 
@@ -48,7 +48,7 @@ def test_next_reaction_has_the_law_of_its_rule(generator: torch.Generator) -> No
     sampler, times = NextReaction(step=0.3), [1.0, 0.1]
     start = reverse.process.noise(draws(law, 20_000, generator), 1.0, generator=generator)
     found = sample(reverse, sampler, start.shape, grid=times, start=start, final="none", generator=generator)
-    expected = run(sampler, reverse, marginal(reverse, law, 1.0), times)
+    expected = pushforward_grid(sampler, reverse, marginal(reverse, law, 1.0), times)
     assert_drawn_from(counts(found.x0, expected), expected.reshape(-1), LEVEL)
     with pytest.raises(AssertionError, match="chi-square"):
         assert_drawn_from(counts(found.x0, expected), marginal(reverse, law, 0.1).reshape(-1), LEVEL)
@@ -68,7 +68,7 @@ def test_at_a_fixed_time_gillespies_algorithm_keeps_the_marginal(name: str, gene
     reverse, law = correlated(name, sites=2)
     kept = marginal(reverse, law, 0.4)
     x = draws(kept, 20_000, generator)
-    after, info = hold(reverse, x, 0.4, steps=10, step=0.05, exact=True, generator=generator)
+    after, info = run_corrector(reverse, x, 0.4, steps=10, step=0.05, exact=True, generator=generator)
     assert info.jumps > 0.2
     assert float(info.evaluations) == pytest.approx(2 * float(info.jumps) + 1, rel=1e-3)
     assert_drawn_from(counts(after, kept), kept.reshape(-1), LEVEL)
@@ -79,7 +79,7 @@ def test_at_a_fixed_time_gillespies_algorithm_leads_to_the_marginal(name: str, g
     reverse, law = correlated(name, sites=2)
     kept = marginal(reverse, law, 0.4)
     x = draws(kept, 1, generator).expand(20_000, -1)
-    after, _ = hold(reverse, x, 0.4, steps=60, step=0.05, exact=True, generator=generator)
+    after, _ = run_corrector(reverse, x, 0.4, steps=60, step=0.05, exact=True, generator=generator)
     assert_drawn_from(counts(after, kept), kept.reshape(-1), LEVEL)
 
 
@@ -92,7 +92,7 @@ def test_at_a_fixed_time_by_leaps(name: str, generator: torch.Generator) -> None
     expected[tuple(x[0])] = 1.0
     for _ in range(4):
         expected = push_corrector(reverse, expected, 0.4, 0.1)
-    after, info = hold(reverse, x.repeat(20_000, 1), 0.4, steps=4, step=0.1, generator=generator)
+    after, info = run_corrector(reverse, x.repeat(20_000, 1), 0.4, steps=4, step=0.1, generator=generator)
     assert float(info.evaluations) == 4
     assert_drawn_from(counts(after, expected), expected.reshape(-1), LEVEL)
 
@@ -105,7 +105,7 @@ def test_a_long_run_at_a_fixed_time_ends_in_the_marginal(generator: torch.Genera
     for _ in range(60):
         pushed = push_corrector(reverse, pushed, 0.4, 0.02)
     assert total_variation(pushed, kept) < 0.02
-    after, _ = hold(reverse, torch.zeros(5000, 2).long(), 0.4, steps=60, step=0.02, generator=generator)
+    after, _ = run_corrector(reverse, torch.zeros(5000, 2).long(), 0.4, steps=60, step=0.02, generator=generator)
     assert_drawn_from(counts(after, pushed), pushed.reshape(-1), LEVEL)
 
 

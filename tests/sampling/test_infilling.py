@@ -10,7 +10,7 @@ from torch import Tensor
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.leaps import leap_laws
-from tauleap.evaluate.pushed import marginal, push_sites, run
+from tauleap.evaluate.pushforward import marginal, push_sites, pushforward_grid
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
@@ -24,7 +24,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
 )
 from tauleap.testing.cases import NAMES, correlated, counts, draws
@@ -119,7 +119,7 @@ def test_every_sampler_has_the_law_that_it_has_for_the_conditional_law(
         ).x0
         assert torch.equal(found[:, list(given)], known.values[:, list(given)]), f"{sampler} has moved a given site"
         exact = isinstance(sampler, Uniformization | FirstHitting)
-        expected = end if exact else run(sampler, rest, begin, GRID)
+        expected = end if exact else pushforward_grid(sampler, rest, begin, GRID)
         assert_drawn_from(counts(found[:, free], expected), expected.reshape(-1), LEVEL)
 
 
@@ -130,7 +130,7 @@ def test_at_a_fixed_time(exact: bool, generator: torch.Generator) -> None:
     reverse, law = correlated("uniform", SITES)
     rest, data = conditional(reverse, law, given)
     known, step = observed(given, DRAWS), 6.0 if exact else 0.2
-    after, _ = hold(
+    after, _ = run_corrector(
         reverse,
         torch.zeros(DRAWS, SITES, dtype=torch.int64),
         0.4,

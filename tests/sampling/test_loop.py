@@ -17,7 +17,7 @@ from tauleap.sampling import (
     TauLeaping,
     Trapezoidal,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
     uniform_grid,
 )
@@ -73,7 +73,7 @@ def test_blocks_can_be_made_apart_and_in_any_order(reverse: ReverseProcess) -> N
     backwards = sample(reverse, TauLeaping(), (10, 2), generator=seed(), blocks=range(2, -1, -1), **arguments)
     assert torch.equal(torch.cat(list(reversed(backwards.x0.split([2, 4, 4])))), whole.x0)
     assert whole.trace is not None
-    assert whole.trace.x.shape == whole.trace.guess.shape == (1, 10, 2)
+    assert whole.trace.x.shape == whole.trace.predicted_x0.shape == (1, 10, 2)
     parts = [
         sample(reverse, TauLeaping(), (10, 2), generator=seed(), blocks=[block], **arguments) for block in range(3)
     ]
@@ -104,10 +104,10 @@ def test_trace_keeps_the_nearest_times_and_the_guess(reverse: ReverseProcess) ->
     trace = found.trace
     assert trace is not None
     torch.testing.assert_close(trace.times, torch.tensor([1.0, 0.5, 0.1], dtype=torch.float64))
-    assert trace.x.shape == trace.guess.shape == (3, 8, 2)
-    for time, x, guess in zip(trace.times, trace.x, trace.guess, strict=True):
-        assert torch.equal(guess, reverse.posterior(x, float(time)).mode)
-    assert torch.equal(trace.guess[-1], found.x0), "final='mode' is the guess at the last time"
+    assert trace.x.shape == trace.predicted_x0.shape == (3, 8, 2)
+    for time, x, predicted in zip(trace.times, trace.x, trace.predicted_x0, strict=True):
+        assert torch.equal(predicted, reverse.posterior(x, float(time)).mode)
+    assert torch.equal(trace.predicted_x0[-1], found.x0), "final='mode' is the predicted at the last time"
     assert sample(reverse, Ancestral(), (8, 2), grid=uniform_grid(9), generator=seed()).trace is None
 
 
@@ -176,7 +176,7 @@ def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
     counting = _Counting(reverse.denoiser)
     with torch.enable_grad():
         sample(ReverseProcess(reverse.process, counting), Ancestral(), (3, 2), grid=uniform_grid(2), generator=seed())
-        hold(ReverseProcess(reverse.process, counting), torch.zeros(3, 2).long(), 0.5, steps=1, step=0.1)
+        run_corrector(ReverseProcess(reverse.process, counting), torch.zeros(3, 2).long(), 0.5, steps=1, step=0.1)
     assert counting.passes == 4
     assert counting.passes_with_gradients == 0
 

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from tauleap.denoise import Denoiser, ExactDenoiser, Posterior
 from tauleap.evaluate import exact_law, exact_log_likelihood
-from tauleap.evaluate.pushed import generated
+from tauleap.evaluate.pushforward import sample_law
 from tauleap.noise import Absorbing, Constant, LogLinear, RankOne, Uniform
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -109,7 +109,7 @@ def test_other_processes_start_from_their_prior() -> None:
 def test_the_exact_law_of_samples_starts_masked_too() -> None:
     """The pushed law and draws agree, where a start from the prior of the bound would differ by 4 % at each site."""
     reverse, sampler = ReverseProcess(Absorbing(4, Constant(3.0)), WithoutStateZero()), Ancestral()
-    law = generated(sampler, reverse, 2, uniform_grid(3), final="sample")
+    law = sample_law(sampler, reverse, 2, uniform_grid(3), final="sample")
     assert float(law[0].sum()) < 1e-20
     drawn = sample(
         reverse,

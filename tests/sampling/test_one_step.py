@@ -9,7 +9,7 @@ from torch import Tensor
 
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.leaps import leap_laws
-from tauleap.evaluate.pushed import marginal, push_sites, run
+from tauleap.evaluate.pushforward import marginal, push_sites, pushforward_grid
 from tauleap.noise import Constant, Dense
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -141,7 +141,7 @@ def test_rejection_matters_on_coarse_grids_and_not_on_fine_ones(generator: torch
     start, apart, counted = marginal(reverse, law, 1.0), [], []
     for steps in (4, 64, 256):
         grid = uniform_grid(steps, end=0.1)
-        rejecting, taking = (run(TauLeaping(how), reverse, start, grid) for how in ("reject", "last"))
+        rejecting, taking = (pushforward_grid(TauLeaping(how), reverse, start, grid) for how in ("reject", "last"))
         apart.append(total_variation(rejecting, taking))
         x = draws(start, 4000, generator)
         found = sample(reverse, TauLeaping("reject"), x.shape, grid=grid, start=x, final="none", generator=generator)

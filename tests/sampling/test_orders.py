@@ -1,4 +1,4 @@
-"""How the error falls with the step: whole laws pushed through the steps, nothing drawn (``testing.pushed``).
+"""How the error falls with the step: whole laws pushed through the steps, nothing drawn (``evaluate.pushforward``).
 
 The start is q_1, there is no final step, and the target is q at the last time of the grid.
 """
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_states
-from tauleap.evaluate.pushed import marginal, push_corrector, push_sites, run
+from tauleap.evaluate.pushforward import marginal, push_corrector, push_sites, pushforward_grid
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import (
     Ancestral,
@@ -30,7 +30,7 @@ END = 0.1
 
 def error(sampler: Sampler, case: tuple[ReverseProcess, Tensor], steps: int) -> float:
     reverse, law = case
-    found = run(sampler, reverse, marginal(reverse, law, 1.0), uniform_grid(steps, end=END))
+    found = pushforward_grid(sampler, reverse, marginal(reverse, law, 1.0), uniform_grid(steps, end=END))
     assert found.sum().item() == pytest.approx(1.0, abs=1e-9)
     return total_variation(found, marginal(reverse, law, END))
 
@@ -60,7 +60,7 @@ def test_one_site_is_sampled_exactly_by_ancestral_steps(name: str, sampler: Samp
 
 def d3pm(reverse: ReverseProcess, law: Tensor, k: int) -> Tensor:
     """The law of ``sample(reverse, Ancestral(), ..., grid=[k/k, ..., 1/k], final="sample")``, started from q_1."""
-    law = run(Ancestral(), reverse, marginal(reverse, law, 1.0), [step / k for step in range(k, 0, -1)])
+    law = pushforward_grid(Ancestral(), reverse, marginal(reverse, law, 1.0), [step / k for step in range(k, 0, -1)])
     probs = reverse.posterior(joint_states(law.shape[0], law.ndim), 1 / k).probs
     return push_sites(law.reshape(-1), probs)
 
@@ -114,7 +114,9 @@ def test_next_reaction_is_of_order_2_in_its_own_step(name: str) -> None:
     reverse, law = correlated(name, sites=2)
     start, target = marginal(reverse, law, 1.0), marginal(reverse, law, END)
     steps = [0.1, 0.05, 0.025]
-    errors = [total_variation(run(NextReaction(step), reverse, start, [1.0, END]), target) for step in steps]
+    errors = [
+        total_variation(pushforward_grid(NextReaction(step), reverse, start, [1.0, END]), target) for step in steps
+    ]
     assert slope(steps, errors) >= 1.8
 
 

@@ -18,7 +18,7 @@ from tauleap.sampling import (
     Trapezoidal,
     Uniformization,
     WithCorrector,
-    hold,
+    run_corrector,
     sample,
     uniform_grid,
 )
@@ -120,7 +120,7 @@ def test_a_trace(moment: str) -> None:
 def test_correctors(exact: bool, moment: str) -> None:
     x = torch.randint(4, (4, 3, 2), generator=torch.Generator().manual_seed(0))
     with pytest.raises(ValueError, match=r"no distribution at t = 0\.4 for 1 of 24 sites"):
-        hold(reversed_by(Broken(), PROCESSES[1]), x, 0.4, steps=1, step=0.01, exact=exact)
+        run_corrector(reversed_by(Broken(), PROCESSES[1]), x, 0.4, steps=1, step=0.01, exact=exact)
 
 
 def test_a_truncated_logistic(moment: str) -> None:

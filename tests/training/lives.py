@@ -21,7 +21,7 @@ from torch.distributed.tensor import DTensor
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
 from tauleap.model import Model
-from tauleap.network import ByTime, SequenceTransformer
+from tauleap.network import SequenceTransformer, TimeExperts
 from tauleap.noise import Gaussian, LogLinear
 from tauleap.objective import CompleteElbo, CrossEntropy, PaperElbo
 from tauleap.training import NonFiniteError, RandomMasks, Recipe, Run, Settings, train, watch
@@ -37,7 +37,7 @@ def recipe(
     held_out: bool = False,
     objective: str = "complete",
     masked: bool = False,
-    by_time: bool = False,
+    time_experts: bool = False,
     **settings,
 ) -> Recipe:
     """Small enough for a few hundred steps a second, with everything that could be lost: dropout, epochs, averages."""
@@ -46,9 +46,9 @@ def recipe(
 
     def model() -> Model:
         process = Gaussian(5, LogLinear(), sigma_0=2.0, sigma_r=1.0)
-        number = 3 if by_time else 1
+        number = 3 if time_experts else 1
         networks = [SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=dropout) for _ in range(number)]
-        network = ByTime(networks, at=[0.3, 0.6]) if by_time else networks[0]
+        network = TimeExperts(networks, at=[0.3, 0.6]) if time_experts else networks[0]
         return Model(process, NetworkDenoiser(network), shape=(3,))
 
     numbers = {"batch_size": 8, "lr": 1e-2, "warmup": 5, "ema": 0.99, "steps": 40, "checkpoint_every": 5}

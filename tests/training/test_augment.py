@@ -8,7 +8,7 @@ from torch import Tensor
 from tauleap._draw import PartOfBatch
 from tauleap.observed import Observed
 from tauleap.testing.laws import LEVEL
-from tauleap.training import Batch, ForgetLabels, flip_left_right
+from tauleap.training import Batch, LabelDropout, flip_left_right
 
 
 def seeded(seed: int = 0) -> torch.Generator:
@@ -92,29 +92,29 @@ def test_what_is_no_picture(shape: tuple[int, ...]) -> None:
         flip_left_right(Batch(pictures(3, *shape)), seeded())
 
 
-def test_labels_are_forgotten_as_often_as_asked() -> None:
+def test_labels_are_dropped_with_probability_p() -> None:
     """Of 4,000 labels 1,200 in the mean, with a deviation of 29: five of them either way, a chance of 6e-7."""
     labels = torch.arange(4000) % 10
     batch = Batch(torch.zeros(4000, 2, dtype=torch.int64), condition=labels)
-    told = ForgetLabels(10, share=0.3)(batch, torch.Generator().manual_seed(0)).condition
-    assert told is not None
-    forgotten = told == 10
-    assert abs(int(forgotten.sum()) - 1200) < 145
-    assert torch.equal(told[~forgotten], labels[~forgotten])
+    labelled = LabelDropout(10, p=0.3)(batch, torch.Generator().manual_seed(0)).condition
+    assert labelled is not None
+    dropped = labelled == 10
+    assert abs(int(dropped.sum()) - 1200) < 145
+    assert torch.equal(labelled[~dropped], labels[~dropped])
     assert torch.equal(labels, torch.arange(4000) % 10)
 
 
 def test_rows_without_labels_stay_as_they_are() -> None:
     batch = Batch(torch.zeros(4, 2, dtype=torch.int64))
-    assert ForgetLabels(10)(batch, torch.Generator()) is batch
+    assert LabelDropout(10)(batch, torch.Generator()) is batch
 
 
 @pytest.mark.parametrize("condition", [torch.zeros(4), torch.zeros(3, dtype=torch.int64)])
-def test_labels_must_be_labels_to_be_forgotten(condition: Tensor) -> None:
-    with pytest.raises(ValueError, match="a label each row"):
-        ForgetLabels(10)(Batch(torch.zeros(4, 2, dtype=torch.int64), condition=condition), torch.Generator())
+def test_label_dropout_needs_one_label_per_row(condition: Tensor) -> None:
+    with pytest.raises(ValueError, match="one label per row"):
+        LabelDropout(10)(Batch(torch.zeros(4, 2, dtype=torch.int64), condition=condition), torch.Generator())
 
 
-def test_a_share_is_a_probability() -> None:
+def test_p_is_a_probability() -> None:
     with pytest.raises(ValueError, match="probability"):
-        ForgetLabels(10, share=1.5)
+        LabelDropout(10, p=1.5)

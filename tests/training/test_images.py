@@ -14,7 +14,7 @@ from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.data.image.format import ImageFormat
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
-from tauleap.network import ByTime, UNet
+from tauleap.network import TimeExperts, UNet
 from tauleap.noise import ForwardProcess
 from tauleap.objective import CompleteElbo, Objective, UniformTimes
 from tauleap.recipes import cifar10, mnist
@@ -33,7 +33,7 @@ from tauleap.recipes.images import (
 )
 from tauleap.sampling import TauLeaping, WithCorrector
 from tauleap.training import Run, train
-from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.augment import LabelDropout, flip_left_right
 
 
 def weights(build) -> int:
@@ -131,7 +131,7 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
         settings=replace(small_settings(300), batch_size=8, steps=3, lr=0.1, warmup=0, validate_every=3),
         labels=True,
     )
-    assert recipe.prepare == ForgetLabels(10)
+    assert recipe.prepare == LabelDropout(10)
     done = train(replace(recipe, picture=None), Run(tmp_path / "run", tensorboard=False))
     model = tl.load(done.checkpoint)
     assert bool((model.denoiser.network.classes.weight != 0).any())
@@ -164,11 +164,11 @@ def test_the_small_networks_are_small() -> None:
     assert weights(small_masked_denoiser) < 2_400_000
 
 
-def test_networks_by_time_train_together(tmp_path: Path) -> None:
+def test_time_experts_train_together(tmp_path: Path) -> None:
     """A batch has times of both, and both learn."""
 
     def denoiser() -> Denoiser:
-        return TruncatedLogistic(ByTime([UNet(256, 1, **SIZES) for _ in range(2)], at=[0.3]), 256)
+        return TruncatedLogistic(TimeExperts([UNet(256, 1, **SIZES) for _ in range(2)], at=[0.3]), 256)
 
     recipe = mnist(
         lambda: (pictures(8), None),

@@ -34,7 +34,7 @@ def test_scattered_sites_are_uniform_in_their_number_and_then_in_their_places() 
     from scipy import stats
 
     n = 20_000
-    masks = RandomMasks(nothing=0.0, spans=0.0).draw(torch.zeros(n, 3, dtype=torch.int64), generator=seeded())
+    masks = RandomMasks(p_unconditional=0.0, spans=0.0).draw(torch.zeros(n, 3, dtype=torch.int64), generator=seeded())
     counts = torch.bincount((masks * torch.tensor([4, 2, 1])).sum(1), minlength=8)
     assert counts[7] == 0
     expected = torch.tensor([3.0, 1, 1, 1, 1, 1, 1], dtype=torch.float64) * n / 9
@@ -43,7 +43,9 @@ def test_scattered_sites_are_uniform_in_their_number_and_then_in_their_places() 
 
 def test_how_often_nothing_is_given() -> None:
     n, share = 20_000, 0.4
-    masks = RandomMasks(nothing=share, spans=0.0).draw(torch.zeros(n, 100, dtype=torch.int64), generator=seeded())
+    masks = RandomMasks(p_unconditional=share, spans=0.0).draw(
+        torch.zeros(n, 100, dtype=torch.int64), generator=seeded()
+    )
     nothing = (~masks.any(1)).double().mean().item()
     expected = share + (1 - share) / 100
     assert abs(nothing - expected) < 5 * (expected * (1 - expected) / n) ** 0.5
@@ -51,13 +53,15 @@ def test_how_often_nothing_is_given() -> None:
 
 def test_spans_are_intervals_or_their_complements_and_boxes_are_boxes() -> None:
     """All but those that would have left nothing to learn, which are scattered: 1 in 40 or so, by its length."""
-    masks = RandomMasks(nothing=0.0, spans=1.0).draw(torch.zeros(4000, 40, dtype=torch.int64), generator=seeded())
+    masks = RandomMasks(p_unconditional=0.0, spans=1.0).draw(
+        torch.zeros(4000, 40, dtype=torch.int64), generator=seeded()
+    )
     assert ((masks[:, 1:] != masks[:, :-1]).sum(1) <= 2).double().mean() > 0.97
     prefix = masks[:, 0] & ~masks[:, -1]
     suffix = ~masks[:, 0] & masks[:, -1]
     assert 0.2 < prefix.double().mean() < 0.35
     assert 0.2 < suffix.double().mean() < 0.35
-    boxes = RandomMasks(nothing=0.0, spans=1.0).draw(
+    boxes = RandomMasks(p_unconditional=0.0, spans=1.0).draw(
         torch.zeros(1000, 3, 40, 40, dtype=torch.int64), generator=seeded()
     )
     alike = (boxes[:, :1] == boxes).flatten(1).all(1)
@@ -83,8 +87,8 @@ def test_parts_of_a_batch_draw_what_the_whole_draws() -> None:
 
 
 def test_what_is_not_a_probability() -> None:
-    with pytest.raises(ValueError, match="nothing must be a probability"):
-        RandomMasks(nothing=1.5)
+    with pytest.raises(ValueError, match="p_unconditional must be a probability"):
+        RandomMasks(p_unconditional=1.5)
 
 
 class Recorded(CompleteElbo):
@@ -99,7 +103,9 @@ class Recorded(CompleteElbo):
         return super().evaluate(draw)
 
 
-@pytest.mark.parametrize("masking", [None, RandomMasks(), RandomMasks(nothing=1.0)], ids=["none", "random", "nothing"])
+@pytest.mark.parametrize(
+    "masking", [None, RandomMasks(), RandomMasks(p_unconditional=1.0)], ids=["none", "random", "unconditional"]
+)
 @pytest.mark.parametrize("accumulate", [1, 2])
 def test_observed_values_of_prepare_reach_the_network(recipe, tmp_path: Path, masking, accumulate: int) -> None:
     """Values that differ from the rows are kept, and what prepare observes stays observed beside the random masks."""

@@ -25,7 +25,7 @@ def weights(result: Result) -> dict[str, Tensor]:
     [
         ("float64", {"objective": "complete", "masked": True, "held_out": True}),
         ("float64", {"objective": "paper", "clip": 0.5}),
-        ("float64", {"objective": "complete", "by_time": True}),
+        ("float64", {"objective": "complete", "time_experts": True}),
         ("no float64", {"objective": "complete", "masked": True, "held_out": True}),
     ],
     indirect=["each_sim"],

@@ -33,9 +33,9 @@ def free_port() -> int:
         ({"objective": "complete"}, TWO),
         ({"objective": "paper"}, TWO),
         ({"objective": "complete", "masked": True}, TWO),
-        ({"objective": "complete", "by_time": True}, TWO),  # pieces of two rows, three networks: one has none
+        ({"objective": "complete", "time_experts": True}, TWO),  # pieces of two rows, three networks: one has none
         ({"objective": "complete"}, CUT),
-        ({"objective": "complete", "by_time": True}, CUT),
+        ({"objective": "complete", "time_experts": True}, CUT),
     ],
 )
 def test_the_gradient_of_two_is_that_of_one(

@@ -73,10 +73,11 @@ def test_the_gradient_is_scaled_down_to_its_largest_norm(recipe, tmp_path: Path,
 
 def test_the_gradient_of_16_mixed_is_unscaled_before_it_is_clipped(recipe) -> None:
     """With the scaler of CUDA, which works on the CPU as well; the step is that of 32-true up to rounding."""
-    made = recipe(dropout=0.0, clip=0.5)
     scaled = MixedPrecision("16-mixed", "cpu", scaler=torch.amp.GradScaler("cpu", init_scale=1024.0))
     steps, norms = [], []
-    for fabric in (Fabric(accelerator="cpu", devices=1), Fabric(accelerator="cpu", devices=1, plugins=scaled)):
+    for precision, plugins in (("32-true", []), ("16-mixed", [scaled])):
+        made = recipe(dropout=0.0, clip=0.5, precision=precision)
+        fabric = Fabric(accelerator="cpu", devices=1, plugins=plugins)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)
             engine = Engine(fabric, made, made.model(), made.data()[0])

@@ -270,7 +270,7 @@ def _unet(task: _Task, given: bool) -> Plan:
                 masked=is_masked,
                 pad=True,
                 channels_last=channels_last,
-            ).begin_smooth()
+            ).init_smooth_()
         )
 
     colours = f"{channels} x " if channels > 1 else ""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows
 from tauleap.data.columns.raw import RawTable
@@ -127,15 +127,17 @@ class Dataset:
         source = None if self.source is None else self.source.select(index.cpu().numpy())
         return Dataset(x, self.num_states, condition, missing, self.sizes, source)
 
-    def batch(self, index: Tensor, device: torch.device | str = "cpu") -> Rows:
-        """Return states, missing values and conditions of some rows on a device.
+    def batch(self, index: Tensor, device: torch.device = _device.CPU) -> Rows:
+        """Return states, missing values and conditions of some rows on a device, without waiting for the copy.
 
         Args:
             index: positions of rows, int64 (n,).
             device: where the tensors are put. Default: the CPU.
         """
-        missing, condition = (None if a is None else a[index].to(device) for a in (self.missing, self.condition))
-        return Rows(self.rows(index).to(device), missing, condition)
+        missing, condition = (
+            None if a is None else _device.moved_to(a[index], device) for a in (self.missing, self.condition)
+        )
+        return Rows(_device.moved_to(self.rows(index), device), missing, condition)
 
     def known(self) -> Tensor:
         """Return a bool mask (n, *shape), true where the value is not missing."""

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from torch import Tensor, nn
 
 from tauleap._shapes import States, Time
-from tauleap.denoise.ask import Asker
+from tauleap.denoise.network_call import NetworkCall
 from tauleap.denoise.posterior import Posterior
 from tauleap.observed import Observed
 
@@ -31,10 +31,10 @@ class NetworkDenoiser(Denoiser):
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
-        self._ask = Asker(network)
+        self._call_network = NetworkCall(network)
         self.network = network
 
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
-        return Posterior(self._ask(self.network, x_t, t, observed, condition))
+        return Posterior(self._call_network(self.network, x_t, t, observed, condition))

@@ -15,8 +15,8 @@ from tauleap import _check
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
-from tauleap.denoise.ask import Asker
 from tauleap.denoise.denoiser import Denoiser
+from tauleap.denoise.network_call import NetworkCall
 from tauleap.denoise.posterior import Parametrisation, Posterior
 from tauleap.observed import Observed
 
@@ -34,14 +34,14 @@ class TruncatedLogistic(Denoiser):
 
     def __init__(self, network: nn.Module, num_states: int) -> None:
         super().__init__()
-        self._ask = Asker(network, "2")
+        self._call_network = NetworkCall(network, "2")
         self.num_states = _check.integer("num_states", num_states, least=2)
         self.network = network
 
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
-        out = self._ask(self.network, x_t, t, observed, condition)
+        out = self._call_network(self.network, x_t, t, observed, condition)
         if out.shape[-1] != 2:
             raise ValueError(
                 f"the network must give two numbers a site, mean offset and log scale: "

@@ -1,6 +1,6 @@
 """Samples -> numbers with standard errors, and pictures.
 
-``tauleap.evaluate.plots`` and ``tauleap.evaluate.pushed`` are imported when they are first used: pictures need
+``tauleap.evaluate.plots`` and ``tauleap.evaluate.pushforward`` are imported when they are first used: pictures need
 matplotlib.
 """
 
@@ -19,7 +19,7 @@ from tauleap.evaluate.moments import Moments, grouped
 from tauleap.evaluate.per_row import Completions, row_hellinger, row_outliers
 
 if TYPE_CHECKING:
-    from tauleap.evaluate import plots, pushed
+    from tauleap.evaluate import plots, pushforward
 
 __all__ = [
     "Comparison",
@@ -39,12 +39,12 @@ __all__ = [
     "hellinger_of_laws",
     "independent_bits_per_dim",
     "plots",
-    "pushed",
+    "pushforward",
     "row_hellinger",
     "row_outliers",
 ]
 
-_MODULES = ("plots", "pushed")
+_MODULES = ("plots", "pushforward")
 
 
 def __getattr__(name: str) -> object:

@@ -67,13 +67,13 @@ class Fidelity:
         return self.n == _PUBLISHED and not self._other()
 
     def __str__(self) -> str:
-        told = [] if self.n is None else [f"n = {self.n:,}"]
+        remarks = [] if self.n is None else [f"n = {self.n:,}"]
         other = self._other()
         if other:
-            told.append(f"{', '.join(other)}: not to be compared with published figures")
+            remarks.append(f"{', '.join(other)}: not to be compared with published figures")
         elif self.n is not None and self.n != _PUBLISHED:
-            told.append(f"published figures use {_PUBLISHED:,} samples")
-        return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(told) or 'n unknown'})"
+            remarks.append(f"published figures use {_PUBLISHED:,} samples")
+        return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(remarks) or 'n unknown'})"
 
     def _other(self) -> list[str]:
         """What is not as in published figures, apart from the number of samples."""

@@ -8,14 +8,14 @@ the first three are the sizes of Appendix H of Campbell et al. 2022.
     MusicTransformer      Appendix H.3
     UNet                  ordinal images: Appendix H.2
     SequenceTransformer   everything else: sequences and tables of your own
-    ByTime                several of them, each for its own times
+    TimeExperts                several of them, each for its own times
 """
 
-from tauleap.network.by_time import ByTime
 from tauleap.network.mlp import ResidualMLP
 from tauleap.network.music_transformer import MusicTransformer
 from tauleap.network.network import Network
 from tauleap.network.sequence_transformer import SequenceTransformer
+from tauleap.network.time_experts import TimeExperts
 from tauleap.network.unet import UNet
 
-__all__ = ["ByTime", "MusicTransformer", "Network", "ResidualMLP", "SequenceTransformer", "UNet"]
+__all__ = ["MusicTransformer", "Network", "ResidualMLP", "SequenceTransformer", "TimeExperts", "UNet"]

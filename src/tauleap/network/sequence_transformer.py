@@ -92,8 +92,8 @@ class SequenceTransformer(Network):
         """
         check_call(x, t, observed)
         if x.ndim < 2 or (self.shape is not None and x.shape[1:] != self.shape):
-            wanted = "at least one site" if self.shape is None else f"shape {self.shape}"
-            raise ValueError(f"x must be a batch of data with {wanted}, got {tuple(x.shape)}")
+            expected = "at least one site" if self.shape is None else f"shape {self.shape}"
+            raise ValueError(f"x must be a batch of data with {expected}, got {tuple(x.shape)}")
         h = self.input(x.flatten(1))
         if self.sites is not None:
             h = h + self.sites

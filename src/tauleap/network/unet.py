@@ -159,8 +159,8 @@ class UNet(Network):
         flat = x.ndim == 3 and self.image_channels == 1
         axis = -1 if self.channels_last else 1
         if x.ndim != 4 - flat or (not flat and x.shape[axis] != self.image_channels):
-            wanted = "B, H, W, {}" if self.channels_last else "B, {}, H, W"
-            raise ValueError(f"x must be images ({wanted.format(self.image_channels)}), got {tuple(x.shape)}")
+            expected = "B, H, W, {}" if self.channels_last else "B, {}, H, W"
+            raise ValueError(f"x must be images ({expected.format(self.image_channels)}), got {tuple(x.shape)}")
         embedding = F.silu(add_label(self.time(t), self.classes, condition, len(x)))
         if flat:
             return self._pictures(x[:, None], embedding, None if observed is None else observed[:, None])[:, 0]
@@ -207,7 +207,7 @@ class UNet(Network):
         return h.flatten(4, 5).flatten(2, 3)[:, :, :height, :width]
 
     @torch.no_grad()
-    def begin_smooth(self) -> UNet:
+    def init_smooth_(self) -> UNet:
         """Lets logits of ordered states begin alike at neighbouring states; returns the network.
 
         The last layer's weights become cosines of the state, the features shared out among the colours (and the pixels

@@ -55,7 +55,7 @@ class MatrixExponential:
             terms.append(terms[-1] @ step * (_APART / k))
         # Subnormal terms are too small to count, and arithmetic with them is slow.
         self._terms = torch.nn.functional.hardshrink(torch.stack(terms), _TINY).reshape(_TERMS, -1)
-        self._kept = identity[None]  # E_0, E_1, ... as far as they have been asked for
+        self._cached = identity[None]  # E_0, E_1, ... as far as they have been asked for
         self._apart = max(_TERMS // 2, min(_MOST_KEPT, _KEPT_ENTRIES // self._size**2))
         self._far = identity[None]  # E_0, E_n, E_2n, ... with n = self._apart, as far as they have been asked for
         self._reach = float(self._apart * max(1, min(_MOST_FAR_KEPT, _FAR_KEPT_ENTRIES // self._size**2)))
@@ -95,11 +95,11 @@ class MatrixExponential:
         near = number if largest < self._apart else number % self._apart
         at_once = max(_TERMS // 2, _AT_ONCE // self._size**2)
         if largest < self._apart and number.numel() <= at_once:
-            return torch.bmm(self._kept.index_select(0, near), self._sums(weights))
+            return torch.bmm(self._cached.index_select(0, near), self._sums(weights))
         out = mean.new_empty(number.numel(), self._size, self._size)
         for start in range(0, number.numel(), at_once):
             part = slice(start, start + at_once)
-            torch.bmm(self._kept.index_select(0, near[part]), self._sums(weights[part]), out=out[part])
+            torch.bmm(self._cached.index_select(0, near[part]), self._sums(weights[part]), out=out[part])
         if largest >= self._apart:
             self._keep_far(int(largest) // self._apart + 1)
             for i, far in enumerate((number // self._apart).tolist()):
@@ -113,21 +113,21 @@ class MatrixExponential:
     @torch.inference_mode(False)
     def _keep(self, count: int) -> None:
         """Makes E_j for all j < count at least, twice as many with each turn."""
-        while len(self._kept) < count:
-            self._kept = torch.cat([self._kept, _stochastic(self._kept @ self._next(self._kept[-1]))])
+        while len(self._cached) < count:
+            self._cached = torch.cat([self._cached, _stochastic(self._cached @ self._next(self._cached[-1]))])
 
     @torch.inference_mode(False)
     def _keep_far(self, count: int) -> None:
         """Makes E_jn for all j < count."""
         if len(self._far) < count:
-            step, more = self._next(self._kept[self._apart - 1]), [*self._far]
+            step, more = self._next(self._cached[self._apart - 1]), [*self._far]
             while len(more) < count:
                 more.append(_stochastic(more[-1] @ step))
             self._far = torch.stack(more)
 
-    def _next(self, kept: Tensor) -> Tensor:
+    def _next(self, powers: Tensor) -> Tensor:
         """E_{j+1} from E_j."""
-        return kept @ self._sums(_weights(self._terms.new_ones(1)))[0]
+        return powers @ self._sums(_weights(self._terms.new_ones(1)))[0]
 
     def _by_squaring(self, mean: Tensor) -> Tensor:
         squarings = torch.ceil(torch.log2(mean / self._reach)).clamp(min=0)

@@ -24,7 +24,7 @@ from tauleap.objective.subsampled import Subsampled
 from tauleap.objective.times import (
     GridTimes,
     LogUniformTimes,
-    TiltedTimes,
+    ReweightedTimes,
     Times,
     UniformTimes,
     WeightedTimes,
@@ -43,8 +43,8 @@ __all__ = [
     "Objective",
     "PaperElbo",
     "Pass",
+    "ReweightedTimes",
     "Subsampled",
-    "TiltedTimes",
     "Times",
     "UniformTimes",
     "WeightedTimes",

@@ -21,7 +21,7 @@ class CompleteElbo(Objective):
 
     The last term needs a second pass (both go through the network together) and is there with ``reconstruction=True``
     only: with it the value is a bound on -log p(x0) in nats, without it it lacks what is lost by stopping at eps, which
-    training hardly needs. ``times`` says at which times to look, U(0.01, 1) if absent; with ``TiltedTimes``, which
+    training hardly needs. ``times`` says at which times to look, U(0.01, 1) if absent; with ``ReweightedTimes``, which
     weigh the times anew, the value is neither unbiased nor a bound.
     """
 

@@ -180,23 +180,23 @@ def _parts(objective: Objective) -> list[tuple[float, Objective]]:
 
 
 def _common_times(times: list[Times | None]) -> Times | None:
-    asked = [each for each in times if each is not None]
-    if any(each != asked[0] for each in asked):
+    given = [each for each in times if each is not None]
+    if any(each != given[0] for each in given):
         raise ValueError(
-            f"objectives that are added share their times, but these ask for {', '.join(map(repr, asked))}: "
+            f"objectives that are added share their times, but these ask for {', '.join(map(repr, given))}: "
             "give all of them the same times=, or leave it out in all but one"
         )
-    return asked[0] if asked else None
+    return given[0] if given else None
 
 
 def _common_samples_per_time(numbers: list[int]) -> int:
-    asked = {number for number in numbers if number > 1}
-    if len(asked) > 1:
+    given = {number for number in numbers if number > 1}
+    if len(given) > 1:
         raise ValueError(
             f"objectives that are added share their times, but these ask for "
-            f"{' and '.join(f'samples_per_time={number}' for number in sorted(asked))}: give all the same number"
+            f"{' and '.join(f'samples_per_time={number}' for number in sorted(given))}: give all the same number"
         )
-    return asked.pop() if asked else 1
+    return given.pop() if given else 1
 
 
 def check_times(times: object, *, integral: Objective | None = None) -> Times | None:

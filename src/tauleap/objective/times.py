@@ -1,7 +1,7 @@
-"""At which times a loss looks: U(eps, 1), spread evenly over the batch, or any other law with the weights that undo it.
+"""Distributions of training times: uniform on (eps, 1), or another with its importance weights.
 
-Every law of times but ``TiltedTimes`` gives ``(t, weight)`` such that ``mean(weight * f(t))`` is an unbiased estimate
-of the mean of f over U(eps, 1), or over the grid. Over a batch of n the times are *stratified*: one in each of n parts
+All except ``ReweightedTimes`` return ``(t, weight)`` such that ``mean(weight * f(t))`` is an unbiased estimate of the
+mean of f over U(eps, 1), or over the grid. Over a batch of n the times are *stratified*: one in each of n parts
 of equal probability, dealt out to the samples at random, so that each sample's own time still has the whole law while
 the batch as a whole covers [eps, 1].
 """
@@ -93,7 +93,7 @@ class LogUniformTimes(Times):
         return f"LogUniformTimes({self.eps:g}{'' if self.stratified else ', stratified=False'})"
 
 
-class TiltedTimes(Times):
+class ReweightedTimes(Times):
     """U(eps, 1), where losses count by their time: in proportion to t^``power``, or to ``weights``. For what is drawn.
 
     Alone among these laws its weights undo nothing. The mean of a loss over it is another loss, with the same minimum,
@@ -103,9 +103,9 @@ class TiltedTimes(Times):
     of the gradient at these times lets all of them speak equally loud. The weights have mean 1.
 
     >>> places = torch.tensor([0.0, 0.5], dtype=torch.float64)
-    >>> TiltedTimes(0.01, power=1.0).at(places)
+    >>> ReweightedTimes(0.01, power=1.0).at(places)
     (tensor([0.0100, 0.5050], dtype=torch.float64), tensor([0.0198, 1.0000], dtype=torch.float64))
-    >>> TiltedTimes(0.01, weights=[1.0, 3.0]).at(places)
+    >>> ReweightedTimes(0.01, weights=[1.0, 3.0]).at(places)
     (tensor([0.0100, 0.5050], dtype=torch.float64), tensor([0.5000, 1.5000], dtype=torch.float64))
     """
 
@@ -121,22 +121,22 @@ class TiltedTimes(Times):
     ) -> None:
         super().__init__(eps, stratified)
         if (power is None) == (weights is None):
-            raise ValueError("TiltedTimes needs one of power=1.5 and weights=[...], and not both")
+            raise ValueError("ReweightedTimes needs one of power=1.5 and weights=[...], and not both")
         self.power = None if power is None else _check.positive("power", power)
         self.weights = None if weights is None else _shares(weights)
 
     def at(self, places: Float[Tensor, "*n"]) -> tuple[Float[Tensor, "*n"], Float[Tensor, "*n"]]:
         t = self.eps + (1 - self.eps) * places
         if self.weights is not None:
-            shares = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
-            return t, len(shares) * shares[(places * len(shares)).long().clamp(max=len(shares) - 1)]
+            weights = torch.tensor(self.weights, dtype=places.dtype, device=places.device)
+            return t, len(weights) * weights[(places * len(weights)).long().clamp(max=len(weights) - 1)]
         power = 0.0 if self.power is None else self.power  # one of the two is given
         mean = (1 - self.eps ** (power + 1)) / ((power + 1) * (1 - self.eps))
         return t, t**power / mean
 
     def __repr__(self) -> str:
-        tilt = f"power={self.power:g}" if self.weights is None else f"weights={_written(self.weights)}"
-        return f"TiltedTimes({self.eps:g}, {tilt}{'' if self.stratified else ', stratified=False'})"
+        how = f"power={self.power:g}" if self.weights is None else f"weights={_written(self.weights)}"
+        return f"ReweightedTimes({self.eps:g}, {how}{'' if self.stratified else ', stratified=False'})"
 
 
 class WeightedTimes(Times):

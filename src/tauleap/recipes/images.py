@@ -30,13 +30,13 @@ from tauleap.objective import (
     DiscreteTimeElbo,
     Objective,
     PaperElbo,
+    ReweightedTimes,
     Subsampled,
-    TiltedTimes,
 )
 from tauleap.recipes.settings import paper_settings
 from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
-from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.augment import LabelDropout, flip_left_right
 
 LEVELS, DIGITS = 256, 10
 _HELD_OUT = 1000
@@ -65,7 +65,7 @@ def weighted() -> Objective:
     In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
     0.9, is learnt late.
     """
-    return subsampled(CompleteElbo(times=TiltedTimes(0.01, power=1.5)))
+    return subsampled(CompleteElbo(times=ReweightedTimes(0.01, power=1.5)))
 
 
 def discrete_time(steps: int, *, site_fraction: float = 0.125, samples_per_time: int = 8) -> Objective:
@@ -101,7 +101,7 @@ def small_masked_denoiser(labels: bool = False) -> Denoiser:
     """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
     states = LEVELS + 1
     network = small_unet(states, labels, outputs=states, output_kernel=1, masked=True)
-    return NetworkDenoiser(network.begin_smooth())
+    return NetworkDenoiser(network.init_smooth_())
 
 
 def small_unet(states: int, labels: bool, **more: Any) -> UNet:
@@ -270,8 +270,8 @@ def mnist(
         settings=settings or small_settings(),
         process=process,
         objective=objective or weighted(),
-        prepare=ForgetLabels(DIGITS) if labels else None,
-        masking=RandomMasks(nothing=0.8, spans=0.7),
+        prepare=LabelDropout(DIGITS) if labels else None,
+        masking=RandomMasks(p_unconditional=0.8, spans=0.7),
         name=name,
     )
 

@@ -162,7 +162,7 @@ def music(
         objective=objective or CompleteElbo(),
         settings=settings or small_settings(),
         prepare=give_two_bars if prefix else None,
-        masking=None if prefix else RandomMasks(nothing=0.3, spans=0.6, prefix=GIVEN, prefixes=0.4),
+        masking=None if prefix else RandomMasks(p_unconditional=0.3, spans=0.6, prefix=GIVEN, prefixes=0.4),
         picture=lambda x: piano_rolls(meaning.pitches(x)),
     )
 

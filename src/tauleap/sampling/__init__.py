@@ -2,7 +2,7 @@
 
 from tauleap.sampling.ancestral import Ancestral
 from tauleap.sampling.choose import SamplingPlan, choose_sampling
-from tauleap.sampling.corrector import WithCorrector, hold
+from tauleap.sampling.corrector import WithCorrector, run_corrector
 from tauleap.sampling.extrapolated import Extrapolated
 from tauleap.sampling.first_hitting import FirstHitting
 from tauleap.sampling.first_jump import FirstJump
@@ -32,8 +32,8 @@ __all__ = [
     "WithCorrector",
     "choose_sampling",
     "geometric_grid",
-    "hold",
     "noise_grid",
+    "run_corrector",
     "sample",
     "uniform_grid",
 ]

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def reporting(wanted: bool, total: int, title: str) -> Iterator[Callable[[], None]]:
+def reporting(show: bool, total: int, title: str) -> Iterator[Callable[[], None]]:
     """Gives a function to call after each of ``total`` steps; what it shows goes to stderr."""
-    if not wanted:
+    if not show:
         yield lambda: None
     elif sys.stderr.isatty():
         with _bar(total, title) as advance:

@@ -17,7 +17,7 @@ from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
     check_condition,
-    some,
+    select_samples,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
 
@@ -85,7 +85,7 @@ class WithCorrector(Sampler):
         return f"WithCorrector({self.sampler}, steps={self.steps}, scale={self.scale:g}, start={self.start:g}{how})"
 
 
-def hold(
+def run_corrector(
     reverse: ReverseProcess,
     x: States,
     t: float,
@@ -108,7 +108,7 @@ def hold(
         raise TypeError(f"reverse must be a ReverseProcess, got {type(reverse).__name__}")
     steps, step = _check.integer("steps", steps, least=1), _check.positive("step", step)
     how = check_multiple_jumps(multiple_jumps)
-    check_adding(how, reverse.process, "hold")
+    check_adding(how, reverse.process, "run_corrector")
     checked = _check.time(t)
     if checked.ndim:
         raise ValueError(f"t must be one time, which is held for all samples, got shape {tuple(checked.shape)}")
@@ -123,7 +123,7 @@ def hold(
         check_condition(condition, len(x))
     _check.randomness(generator)
     if _device.lacks_float64(x.device):
-        out, info = hold(
+        out, info = run_corrector(
             reverse.on_cpu(),
             moved(x, _device.CPU),
             time,
@@ -162,8 +162,8 @@ def _gillespie(
     going, evaluated = torch.arange(len(x), device=x.device), 0
     while len(going):
         here = out[going]
-        given, asked = some(observed, condition, going)
-        outgoing = reverse.at(here, t, observed=given, condition=asked).checked().corrector_jumps
+        here_observed, here_condition = select_samples(observed, condition, going)
+        outgoing = reverse.at(here, t, observed=here_observed, condition=here_condition).checked().corrector_jumps
         exits = checked_exit_rate(outgoing)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)

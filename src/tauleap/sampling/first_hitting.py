@@ -12,7 +12,7 @@ from tauleap._shapes import States
 from tauleap.noise import Absorbing, ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 _SMALLEST = 2.0**-54
 """Below every uniform draw but 0, which are multiples of 2**-53."""
@@ -63,10 +63,10 @@ class FirstHitting(Sampler):
         for turn, going in enumerate(order[:many] for many in filled.sum(0).tolist() if many):
             here = out[going]
             masked = (free[going] & (here == mask)).flatten(1)
-            given, asked = some(observed, condition, going)
+            here_observed, here_condition = select_samples(observed, condition, going)
             # The posterior of masked sites does not depend on the time, and at time 0 there is none.
             times = schedule.inverse_total(-torch.log1p(-moved[going, turn])).clamp(max(s, min(_EARLIEST, t)), t)
-            posterior = reverse.posterior(here, times, observed=given, condition=asked)
+            posterior = reverse.posterior(here, times, observed=here_observed, condition=here_condition)
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)
             rows = torch.arange(len(going), device=x.device)

@@ -11,7 +11,7 @@ from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import checked_exit_rate
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class FirstJump(Sampler):
@@ -61,18 +61,18 @@ class FirstJump(Sampler):
             return x, StepInfo.count(x, x, evaluations=1.0, observed=observed)
 
         here, times = x[going], times[going]
-        given, asked = some(observed, condition, going)
+        here_observed, here_condition = select_samples(observed, condition, going)
         posterior = start.posterior.rearranged(lambda values: values[going])
         posterior = reverse.with_own_evidence(posterior, here, t, here, times)
-        outgoing = reverse.at(here, times, observed=given, posterior=posterior).jumps
+        outgoing = reverse.at(here, times, observed=here_observed, posterior=posterior).jumps
         exits = checked_exit_rate(outgoing).flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
         to = outgoing.draw(chosen, generator)
         here = here.reshape(-1).index_copy(0, chosen, to).reshape(here.shape)
 
-        middle = reverse.at(here, (times + s) / 2, observed=given, condition=asked).checked()
-        after = reverse.at(here, times, observed=given, posterior=middle.with_own_evidence(here, times))
+        middle = reverse.at(here, (times + s) / 2, observed=here_observed, condition=here_condition).checked()
+        after = reverse.at(here, times, observed=here_observed, posterior=middle.with_own_evidence(here, times))
         here = after.draw_step(s, generator=generator)
         out = x.index_copy(0, going, here)
         return out, StepInfo.count(x, out, evaluations=1 + len(going) / len(x), observed=observed)

@@ -39,8 +39,8 @@ class Trace:
     times: Times
     x: Int64[Tensor, "times batch *shape"]
     """The noisy states x_t."""
-    guess: Int64[Tensor, "times batch *shape"]
-    """The denoiser's guess of the clean ones at each time: the mode of p(x0 | x_t), one evaluation each."""
+    predicted_x0: Int64[Tensor, "times batch *shape"]
+    """The denoiser's prediction of x0 at each time: the mode of p(x0 | x_t), one network evaluation each."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Samples:
         Args:
             device: where to.
         """
-        trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.guess.to(device))
+        trace = self.trace and Trace(self.trace.times, self.trace.x.to(device), self.trace.predicted_x0.to(device))
         return Samples(self.x0.to(device), trace, self.info)
 
     @staticmethod
@@ -82,8 +82,10 @@ class Samples:
         traces = [part.trace for part in parts if part.trace is not None]
         trace = None
         if traces:
-            x, guess = (torch.cat([getattr(trace, name) for trace in traces], dim=1) for name in ("x", "guess"))
-            trace = Trace(traces[0].times, x, guess)
+            x, predicted = (
+                torch.cat([getattr(trace, name) for trace in traces], dim=1) for name in ("x", "predicted_x0")
+            )
+            trace = Trace(traces[0].times, x, predicted)
         total = max(1, len(x0))
 
         def mean(name: str) -> Tensor:
@@ -114,7 +116,7 @@ def sample(
 
     * ``grid``: the times at which the sampler stops, from the noise down: ``uniform_grid(100)``.
     * ``start``: the states at the first time of the grid; by default they are drawn from ``process.sampling_prior()``.
-    * ``trace``: times at which to keep x_t and the denoiser's guess of x0, each at the nearest time of the grid.
+    * ``trace``: times at which to keep x_t and the denoiser's prediction of x0, each at the nearest time of the grid.
     * ``final``: what becomes of the noise that is left at the last time: ``"mode"`` takes the most probable x0, as the
       paper does (Appendix H), ``"sample"`` draws it site by site, ``"none"`` leaves x as it is.
     * ``observed``: sites that are given, with their values, for all samples; they never move.
@@ -163,7 +165,7 @@ def sample(
     if condition is not None:
         check_condition(condition, number)
     _check.randomness(generator)
-    kept = _kept_times(trace, times)
+    trace_times = _trace_times(trace, times)
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))
     chosen = range(count) if blocks is None else _check_blocks(blocks, count)
@@ -178,7 +180,7 @@ def sample(
                 reverse,
                 sampler,
                 times,
-                kept,
+                trace_times,
                 final,
                 None if observed is None else _part_of(observed, part, device),
                 None if condition is None else condition[part].to(device),
@@ -198,7 +200,7 @@ class _Run:
     reverse: ReverseProcess
     sampler: Sampler
     times: list[float]
-    kept: frozenset[float]
+    trace_times: frozenset[float]
     final: Final
     observed: Observed | None
     condition: Tensor | None
@@ -210,20 +212,20 @@ class _Run:
             x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(self.reverse.device)
         if self.observed is not None:
             x = self.observed.fill(x)
-        kept: list[tuple[float, Tensor, Tensor]] = []
+        recorded: list[tuple[float, Tensor, Tensor]] = []
         infos: list[StepInfo] = []
         last = self.times[-1]
-        self._keep(kept, x, self.times[0])
+        self._record(recorded, x, self.times[0])
         for t, s in pairwise(self.times):
             x, info = self.sampler.step(
                 self.reverse, x, t, s, observed=self.observed, condition=self.condition, generator=self.generator
             )
             infos.append(info)
             if s != last:
-                self._keep(kept, x, s)
+                self._record(recorded, x, s)
             advance()
-        posterior = self._keep(kept, x, last)
-        passes = len(kept)
+        posterior = self._record(recorded, x, last)
+        passes = len(recorded)
         if self.final != "none":
             if posterior is None:
                 posterior = self._posterior(x, last)
@@ -231,20 +233,20 @@ class _Run:
             x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
             x = x if self.observed is None else self.observed.fill(x)
         trace = None
-        if kept:
-            times, states, guesses = zip(*kept, strict=True)
-            trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(guesses))
+        if recorded:
+            times, states, predictions = zip(*recorded, strict=True)
+            trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(predictions))
         columns = _columns(infos)
         evaluations = float(columns.pop("evaluations").sum()) + passes
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
-    def _keep(self, kept: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior | None:
+    def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior | None:
         """Keeps x if t was asked for, and gives what the denoiser then said of it."""
-        if t not in self.kept:
+        if t not in self.trace_times:
             return None
         posterior = self._posterior(x, t)
-        guess = posterior.mode
-        kept.append((t, x, guess if self.observed is None else self.observed.fill(guess)))
+        predicted = posterior.mode
+        recorded.append((t, x, predicted if self.observed is None else self.observed.fill(predicted)))
         return posterior
 
     def _posterior(self, x: States, t: float) -> Posterior:
@@ -297,20 +299,20 @@ def _check_blocks(blocks: object, count: int) -> list[int]:
     return chosen
 
 
-def _kept_times(trace: object, times: list[float]) -> frozenset[float]:
+def _trace_times(trace: object, times: list[float]) -> frozenset[float]:
     if trace is None:
         return frozenset()
     if isinstance(trace, Tensor):
         trace = trace.tolist()
     if not isinstance(trace, Iterable):
         raise TypeError(f"trace must hold the times to keep, got {trace!r}: write trace=[{trace!r}]")
-    wanted = list(trace)
-    for t in wanted:
+    requested = list(trace)
+    for t in requested:
         if isinstance(t, bool) or not isinstance(t, Real):
             raise TypeError(f"trace must hold times, numbers from {times[0]} to {times[-1]}, got {t!r}")
         if not times[-1] <= float(t) <= times[0]:
             raise ValueError(f"trace must hold times of the run, from {times[0]} to {times[-1]}, got {t}")
-    return frozenset(min(times, key=lambda s: abs(s - float(t))) for t in wanted)
+    return frozenset(min(times, key=lambda s: abs(s - float(t))) for t in requested)
 
 
 def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:

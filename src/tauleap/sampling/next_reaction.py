@@ -12,7 +12,7 @@ from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import checked_exit_rate
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class NextReaction(Sampler):
@@ -57,8 +57,8 @@ class NextReaction(Sampler):
             going = torch.arange(len(x), device=x.device)
             while len(going):
                 here = out[going]
-                given, asked = some(observed, condition, going)
-                outgoing = reverse.at(here, middle, observed=given, condition=asked).checked().jumps
+                here_observed, here_condition = select_samples(observed, condition, going)
+                outgoing = reverse.at(here, middle, observed=here_observed, condition=here_condition).checked().jumps
                 exits = checked_exit_rate(outgoing)
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)

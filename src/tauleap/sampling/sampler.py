@@ -51,18 +51,18 @@ class StepInfo:
         """From the states before and after, and tensors that hold a count or a bool for each site."""
         free = before.numel() if observed is None else (~observed.mask).sum().clamp(min=1)
 
-        def share(counts: Tensor | None) -> Tensor:
+        def per_site(counts: Tensor | None) -> Tensor:
             if counts is None:
                 return torch.zeros((), device=before.device)
             return counts.sum() / free if before.numel() else torch.zeros((), device=before.device)
 
-        jumped = share(before != after)
+        jumped = per_site(before != after)
         return StepInfo(
             torch.tensor(float(evaluations)),
             jumped,
-            jumped if jumps is None else share(jumps),
-            share(rejected),
-            share(clamped),
+            jumped if jumps is None else per_site(jumps),
+            per_site(rejected),
+            per_site(clamped),
         )
 
     @staticmethod
@@ -124,7 +124,9 @@ def check_condition(condition: object, number: int) -> None:
         )
 
 
-def some(observed: Observed | None, condition: Tensor | None, which: Tensor) -> tuple[Observed | None, Tensor | None]:
+def select_samples(
+    observed: Observed | None, condition: Tensor | None, which: Tensor
+) -> tuple[Observed | None, Tensor | None]:
     """What is given for the samples ``which`` alone."""
     return (
         None if observed is None else Observed(observed.mask[which], observed.values[which]),

@@ -12,7 +12,7 @@ from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import checked_exit_rate
-from tauleap.sampling.sampler import Sampler, StepInfo, some
+from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
 class Uniformization(Sampler):
@@ -54,10 +54,12 @@ class Uniformization(Sampler):
             if not len(going):
                 break
             here, c = out[going], clock[going]
-            given, asked = some(observed, condition, going)
+            here_observed, here_condition = select_samples(observed, condition, going)
             times = schedule.inverse_total(c).clamp(s, t)
             kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
-            outgoing = reverse.at(here, times, observed=given, condition=asked, kernel=kernel).checked().jumps
+            outgoing = (
+                reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel).checked().jumps
+            )
             exits = checked_exit_rate(outgoing).flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)

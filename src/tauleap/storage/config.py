@@ -24,7 +24,7 @@ from torch import Tensor, nn
 
 from tauleap._files import safe_read
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
-from tauleap.network import ByTime, MusicTransformer, ResidualMLP, SequenceTransformer, UNet
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TimeExperts, UNet
 from tauleap.network.arguments import unwrapped
 from tauleap.noise import (
     Absorbing,
@@ -57,10 +57,12 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     Dense: {"generator": "rates", "schedule": "schedule", "prior": "law", "ordinal": "ordinal"},
     NetworkDenoiser: {"network": "network"},
     TruncatedLogistic: {"network": "network", "num_states": "num_states"},
-    ByTime: {"networks": "networks", "at": "at"},
+    TimeExperts: {"networks": "networks", "at": "at"},
 }
 _WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer]
-_OURS: dict[str, type] = {cls.__name__: cls for cls in [*_ATTRIBUTES, *_WITH_CONFIG]}
+_RENAMED: dict[str, type] = {"ByTime": TimeExperts}
+"""Names of classes in the files of earlier versions, and the classes of today."""
+_OURS: dict[str, type] = {cls.__name__: cls for cls in [*_ATTRIBUTES, *_WITH_CONFIG]} | _RENAMED
 IN_PROCESS: dict[str, type] = {name: cls for name, cls in _OURS.items() if issubclass(cls, ForwardProcess | Schedule)}
 """Classes of a process. It is built before sizes are compared with the weights, so no network is among them."""
 IN_DENOISER: dict[str, type] = _OURS | LAYERS | {SEQUENTIAL: nn.Sequential}

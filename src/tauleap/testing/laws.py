@@ -32,9 +32,9 @@ def random_law(allowed: Tensor, seed: int, *, holes: float = 0.0) -> Tensor:
     weights = torch.rand([size] * sites, dtype=torch.float64, generator=generator) ** 4
     for site in range(sites):
         weights = weights * allowed[site].reshape([size if d == site else 1 for d in range(sites)])
-    kept = torch.rand(weights.shape, dtype=torch.float64, generator=generator) >= holes
-    kept |= weights == weights.max()
-    weights = weights * kept
+    possible = torch.rand(weights.shape, dtype=torch.float64, generator=generator) >= holes
+    possible |= weights == weights.max()
+    weights = weights * possible
     return weights / weights.sum()
 
 

@@ -101,7 +101,7 @@ class ObjectiveContract(ABC):
             mask[:, 0, 0], mask[:, 1, 1] = True, False
             observed = Observed(mask, x0)
             reverse = self.reverse(process)
-            told = self.make()(
+            first = self.make()(
                 reverse, x0, t=self.times(6), observed=observed, generator=torch.Generator().manual_seed(0)
             )
             seen = table_of(reverse).seen
@@ -117,21 +117,21 @@ class ObjectiveContract(ABC):
                 again = self.make()(
                     changed, changed_x0, t=self.times(6), observed=observed, generator=torch.Generator().manual_seed(0)
                 )
-                assert_close(again.value, told.value)
+                assert_close(again.value, first.value)
 
     def test_missing_sites_have_no_loss_and_may_hold_anything(self) -> None:
         for process in self.processes:
             x0, reverse = self.data(process), self.reverse(process)
             mask = torch.zeros(6, *self.shape, dtype=torch.bool)
             mask[:, 0, 1] = True
-            told, again = (
+            first, again = (
                 self.make()(reverse, rows, t=self.times(6), missing=mask, generator=torch.Generator().manual_seed(0))
                 for rows in (x0, x0.masked_fill(mask, -1))
             )
-            assert torch.equal(told.value, again.value)
+            assert torch.equal(first.value, again.value)
             answers = _with_table(reverse, lambda table: table + 5 * torch.rand_like(table), sites=mask.all(0))
             again = self.make()(answers, x0, t=self.times(6), missing=mask, generator=torch.Generator().manual_seed(0))
-            assert_close(again.value, told.value)
+            assert_close(again.value, first.value)
 
     def test_the_memory_layout_does_not_matter(self) -> None:
         """Permuted, strided and expanded data, masks and logits give the losses that contiguous ones give."""

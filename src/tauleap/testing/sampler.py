@@ -174,8 +174,8 @@ class SamplerContract(ABC):
             assert float(info.evaluations) > 0
             assert_close(float(info.jumped), (out != x).double().mean().item(), rtol=1e-6, atol=0.0)
             assert float(info.jumps) >= float(info.jumped) * (1 - 1e-6)
-            for share in (info.rejected, info.clamped):
-                assert 0 <= float(share) <= 1
+            for fraction in (info.rejected, info.clamped):
+                assert 0 <= float(fraction) <= 1
 
     def test_no_samples_and_no_free_sites(self) -> None:
         for process, shape, law in self.each():

@@ -1,6 +1,6 @@
 """Training, on Lightning Fabric: one core or many machines, and nothing lost when it is killed."""
 
-from tauleap.training.augment import ForgetLabels, flip_left_right
+from tauleap.training.augment import LabelDropout, flip_left_right
 from tauleap.training.loop import Result, train
 from tauleap.training.masking import RandomMasks
 from tauleap.training.meter import NonFiniteError
@@ -10,7 +10,7 @@ from tauleap.training.run import Run
 
 __all__ = [
     "Batch",
-    "ForgetLabels",
+    "LabelDropout",
     "NonFiniteError",
     "RandomMasks",
     "Recipe",

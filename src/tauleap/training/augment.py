@@ -42,31 +42,46 @@ def flip_left_right(batch: Batch, generator: torch.Generator) -> Batch:
 
 
 @dataclass(frozen=True)
-class ForgetLabels:
-    """Each label becomes ``unknown`` with probability ``share``: one network learns to draw with and without them.
+class LabelDropout:
+    """Replace each class label by ``null_label`` with probability ``p``, so that one network learns both cases.
 
-    ``unknown`` is the ``num_classes`` of the network. Rows without labels, such as those held out may be, stay as they
-    are.
+    Batches without labels are returned unchanged. :class:`tauleap.denoise.Guided` needs a network that was trained so.
+
+    Args:
+        null_label: The label that stands for "no label": ``num_classes`` of the network.
+        p: The probability, in [0, 1]. Default: 0.5.
+
+    Raises:
+        ValueError: ``p`` is not a probability.
 
     >>> labels = torch.zeros(8, dtype=torch.int64)
     >>> batch = Batch(torch.zeros(8, 2, dtype=torch.int64), condition=labels)
-    >>> ForgetLabels(3)(batch, torch.Generator().manual_seed(0)).condition
+    >>> LabelDropout(3)(batch, torch.Generator().manual_seed(0)).condition
     tensor([0, 0, 3, 0, 0, 0, 3, 3])
     """
 
-    unknown: int
-    share: float = 0.5
+    null_label: int
+    p: float = 0.5
 
     def __post_init__(self) -> None:
-        if not 0 <= self.share <= 1:
-            raise ValueError(f"share must be a probability, got {self.share!r}")
+        if not 0 <= self.p <= 1:
+            raise ValueError(f"p must be a probability in [0, 1], got {self.p!r}")
 
     def __call__(self, batch: Batch, generator: torch.Generator) -> Batch:
+        """Return the batch with some labels replaced.
+
+        Args:
+            batch: The rows, with one integer label per row as their condition, or without labels.
+            generator: The source of randomness.
+
+        Raises:
+            ValueError: The condition is not one integer per row.
+        """
         labels = batch.condition
         if labels is None:
             return batch
         if labels.is_floating_point() or labels.shape != (len(batch.x0),):
             given = f"{labels.dtype} of shape {tuple(labels.shape)}"
-            raise ValueError(f"ForgetLabels is for a label each row, Dataset(x, condition=labels), got {given}")
-        forgotten = _draw.uniforms(labels.shape, labels.device, generator) < self.share
-        return replace(batch, condition=labels.masked_fill(forgotten, self.unknown))
+            raise ValueError(f"LabelDropout needs one label per row, Dataset(x, condition=labels), got {given}")
+        dropped = _draw.uniforms(labels.shape, labels.device, generator) < self.p
+        return replace(batch, condition=labels.masked_fill(dropped, self.null_label))

@@ -74,11 +74,6 @@ def check_devices(run: Run, precision: str = "32-true") -> torch.device:
             f"nodes={run.nodes} needs a program that starts every machine, and would wait for the others for ever: "
             f"write torchrun --nnodes {run.nodes} on each of them, or start it by a scheduler such as Slurm"
         )
-    if run.devices > 1 and not _can_start_again():
-        raise ValueError(
-            f"devices={run.devices} starts this program once per device, which needs a file, and it was typed or piped "
-            "in: write it into a file, and run python FILE"
-        )
     if _device.is_host(device):
         if run.devices > (cores := _device.cpu_cores()):
             raise ValueError(
@@ -117,6 +112,8 @@ def launch(run: Run, precision: str) -> Fabric:
         options["plugins"] = MixedPrecision(precision, device.type)
     else:
         options["precision"] = precision
+    if devices * nodes > 1:
+        _check_program(devices)
     fabric = Fabric(**options)
     with _default_signals() if devices * nodes > 1 else nullcontext():
         fabric.launch()
@@ -133,12 +130,16 @@ def _check_world(run: Run, processes: int) -> None:
         )
 
 
-def _can_start_again() -> bool:
-    """Return whether Fabric can start this program again: whether it is a module or a file."""
+def _check_program(devices: int) -> None:
+    """Refuse a program that Fabric would have to start again and cannot: one that is neither a module nor a file."""
+    started = {"LOCAL_RANK", "TORCHELASTIC_RUN_ID"} & os.environ.keys() or any(each.detect() for each in _CLUSTERS)
     main = sys.modules["__main__"]
-    if main.__spec__ is not None:
-        return True
-    return getattr(main, "__file__", None) is not None and Path(sys.argv[0]).is_file()
+    is_file = getattr(main, "__file__", None) is not None and Path(sys.argv[0]).is_file()
+    if not started and main.__spec__ is None and not is_file:
+        raise ValueError(
+            f"devices={devices} starts this program once per device, which needs a file, and it was typed or piped in: "
+            "write it into a file, and run python FILE"
+        )
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Which sites are given while training, so that one model completes any pattern."""
+"""Draw the observed sites of training rows, so that one model completes any pattern."""
 
 from __future__ import annotations
 
@@ -13,26 +13,35 @@ from tauleap._shapes import SiteMask, States
 
 @dataclass(frozen=True)
 class RandomMasks:
-    """A pattern of observed sites for each row of a batch: nothing, scattered sites, or a span, a hole or a box.
+    """Draw a pattern of observed sites for each row of a batch: none, scattered sites, or a span, a hole or a box.
 
-    With probability ``nothing`` no site is observed, which trains the generative model itself. Otherwise, with
-    probability ``spans``, it is an interval of a sequence (a prefix or a suffix in half of the cases), or a box in the
-    last two axes of pictures, or all but that. What is left has k scattered sites of n, with k uniform on 0 .. n-1 and
-    every set of k sites as likely as another, so that every pattern comes.
+    With probability ``p_unconditional`` no site is observed, which trains the unconditional model. Otherwise, with
+    probability ``spans``, the pattern is an interval of a sequence (a prefix or a suffix in half of the cases), or a
+    box in the last two axes of pictures, or the complement of one. The remaining rows have k scattered sites of n, with
+    k uniform on 0 .. n-1 and all sets of k sites equally likely, so that every pattern has positive probability.
 
-    With ``prefix`` the first that many sites of a sequence are given, and nothing else, in the share ``prefixes`` of
-    the rows: for a model whose main use is known.
+    With ``prefix``, a fraction ``prefixes`` of the rows has exactly the first ``prefix`` sites observed: for a model
+    whose main use is known.
 
-    At least one site of each row is left to be learnt. Draws are made for the whole batch, row by row.
+    At least one site of each row is left to be learnt. Random numbers are drawn for the whole batch, row by row.
 
-    >>> masks = RandomMasks(nothing=0.0, spans=0.0).draw(
+    Args:
+        p_unconditional: The probability that no site is observed, in [0, 1]. Default: 0.25.
+        spans: The probability of an interval or box among the other rows, in [0, 1]. Default: 0.5.
+        prefix: The length of the prefix, in sites. Default: None, no prefixes.
+        prefixes: The fraction of rows with that prefix, in [0, 1]; needs ``prefix``. Default: None.
+
+    Raises:
+        ValueError: A probability is out of [0, 1], or only one of ``prefix`` and ``prefixes`` is given.
+
+    >>> masks = RandomMasks(p_unconditional=0.0, spans=0.0).draw(
     ...     torch.zeros(3, 8, dtype=torch.int64), generator=torch.Generator().manual_seed(0)
     ... )
     >>> masks.long().sum(1)
     tensor([7, 5, 4])
     """
 
-    nothing: float = 0.25
+    p_unconditional: float = 0.25
     spans: float = 0.5
     prefix: int | None = None
     prefixes: float | None = None
@@ -40,17 +49,23 @@ class RandomMasks:
     def __post_init__(self) -> None:
         if (self.prefix is None) != (self.prefixes is None):
             raise ValueError(
-                "a prefix needs its length and its share: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
+                "prefix and prefixes go together: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
             )
         if self.prefix is not None:
             _check.integer("prefix", self.prefix, least=1)
-        for name in ("nothing", "spans", *(("prefixes",) if self.prefix is not None else ())):
+        for name in ("p_unconditional", "spans", *(("prefixes",) if self.prefix is not None else ())):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
                 raise ValueError(f"{name} must be a probability in [0, 1], got {value!r}")
 
     def draw(self, x: States, *, closed: SiteMask | None = None, generator: torch.Generator | None = None) -> SiteMask:
-        """Observed sites for the rows x (batch, *shape), never among those that ``closed`` marks (missing ones)."""
+        """Return the mask of the observed sites of every row.
+
+        Args:
+            x: The rows of a batch.
+            closed: Sites that are never observed, such as missing ones. Default: none.
+            generator: The source of randomness. Default: that of torch.
+        """
         batch, *sides = x.shape
         device = _device.exact_device(x.device)
         free = torch.ones(x.shape, dtype=torch.bool) if closed is None else ~closed.expand(x.shape)
@@ -64,10 +79,10 @@ class RandomMasks:
         span = (span ^ _per_row(which[:, 2] < 0.5, span)) & free
         # A span that leaves nothing to learn gives way to scattered sites, which always do.
         learnt = (free & ~span).reshape(batch, -1).any(1)
-        wanted = which[:, 3]
-        spanned = (wanted < self.nothing + (1 - self.nothing) * self.spans) & learnt
+        kind = which[:, 3]
+        spanned = (kind < self.p_unconditional + (1 - self.p_unconditional) * self.spans) & learnt
         out = torch.where(_per_row(spanned, span), span, scattered)
-        out = out & ~_per_row(wanted < self.nothing, out)
+        out = out & ~_per_row(kind < self.p_unconditional, out)
         if self.prefix is not None and self.prefixes is not None:
             out = self._with_prefixes(out, free, generator)
         return out.to(x.device)
@@ -81,10 +96,10 @@ class RandomMasks:
         return torch.where(_per_row(chosen & learnt, out), begin, out)
 
 
-def _scattered(order: Tensor, free: Tensor, share: Tensor) -> Tensor:
+def _scattered(order: Tensor, free: Tensor, fraction: Tensor) -> Tensor:
     """k free sites of each row, with k uniform on 0 .. n-1 of its n: those that come first in a random order."""
     rank = order.masked_fill(~free, 2.0).reshape(len(order), -1).argsort(1).argsort(1)
-    number = (share * free.reshape(len(free), -1).sum(1)).floor()
+    number = (fraction * free.reshape(len(free), -1).sum(1)).floor()
     return (rank < number[:, None]).reshape(free.shape)
 
 

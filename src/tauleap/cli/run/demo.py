@@ -29,7 +29,7 @@ from tauleap.cli.output import print_result
 from tauleap.cli.run.demo_workers import Workers
 from tauleap.cli.toy_figure import Curve, Way, draw_figure
 from tauleap.data import tau_pmf, tau_points
-from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushed
+from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushforward
 from tauleap.model import Model
 from tauleap.pretrained import load
 from tauleap.recipes.toy import exact_reverse
@@ -66,7 +66,7 @@ class Size:
     """On which bits/dim is measured."""
     processes: int = 2
     frames: int = 48
-    accuracy: pushed.Accuracy = pushed.COARSE
+    accuracy: pushforward.Accuracy = pushforward.COARSE
 
 
 QUICK = Size(steps=60, leaps=(10, 32), ancestral=(10, 32), draws=50, rows=64, processes=0, frames=12)
@@ -79,7 +79,7 @@ class Work:
     sampler: str
     evaluations: int
     model: Path | None
-    accuracy: pushed.Accuracy
+    accuracy: pushforward.Accuracy
     keep: tuple[float, ...] = ()
     """Times at which the law on the way is wanted too."""
 
@@ -87,13 +87,17 @@ class Work:
         """Return the distribution of the samples, and those at the times ``keep``."""
         if self.model is None and self.sampler == "exact simulation":
             reverse = exact_reverse()
-            return pushed.finished(reverse, pushed.simulated(reverse, tau_pmf(), END), END, "mode"), []
+            return pushforward.apply_final(
+                reverse, pushforward.reverse_chain_law(reverse, tau_pmf(), END), END, "mode"
+            ), []
         reverse = exact_reverse() if self.model is None else load(self.model, device=_device.CPU).reverse.double()
         grid = [1.0, END] if self.sampler == "exact simulation" else uniform_grid(self.evaluations - 1).tolist()
         with torch.no_grad():
-            start = pushed.prior(reverse, 2)
-            law, kept = pushed.along(_SAMPLERS[self.sampler], reverse, start, grid, self.keep, accuracy=self.accuracy)
-            return pushed.finished(reverse, law, END, "mode"), kept
+            start = pushforward.prior(reverse, 2)
+            law, kept = pushforward.laws_at(
+                _SAMPLERS[self.sampler], reverse, start, grid, self.keep, accuracy=self.accuracy
+            )
+            return pushforward.apply_final(reverse, law, END, "mode"), kept
 
 
 def run(options: Demo) -> None:
@@ -228,7 +232,7 @@ def _bits(model: Model, size: Size, seed: int) -> dict[str, float | int]:
     trained, exact, more = (Estimate.of_mean(values) for values in (*each, each[0] - each[1]))
     law, nat = tau_pmf(), 2 * math.log(2)  # two dimensions, in bits
     reverse = exact_reverse()
-    last, noise = pushed.marginal(reverse, law, 1.0), pushed.prior(reverse, 2)
+    last, noise = pushforward.marginal(reverse, law, 1.0), pushforward.prior(reverse, 2)
     return {
         "trained": trained.value,
         "trained_stderr": trained.stderr,

@@ -56,7 +56,7 @@ COARSE = Accuracy(tolerance=1e-3, negligible=1e-11)
 """For networks with kinks in t on a thousand states: a Hellinger distance of 0.0641 is right to 3e-5."""
 
 
-def generated(
+def sample_law(
     sampler: Sampler,
     reverse: ReverseProcess,
     sites: int,
@@ -67,11 +67,11 @@ def generated(
 ) -> Tensor:
     """The law of what ``tauleap.sample`` gives with these arguments, from the prior to the final step: (S,)*D."""
     times = [float(t) for t in grid]
-    law = run(sampler, reverse, prior(reverse, sites), times, accuracy=accuracy)
-    return finished(reverse, law, times[-1], final)
+    law = pushforward_grid(sampler, reverse, prior(reverse, sites), times, accuracy=accuracy)
+    return apply_final(reverse, law, times[-1], final)
 
 
-def run(
+def pushforward_grid(
     sampler: Sampler,
     reverse: ReverseProcess,
     law: Tensor,
@@ -80,11 +80,11 @@ def run(
     accuracy: Accuracy = FULL,
 ) -> Tensor:
     """``law`` (S,)*D at the first time of the grid, pushed to the last."""
-    (_, last) = deque(path(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()
+    (_, last) = deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()
     return last
 
 
-def path(
+def trajectory(
     sampler: Sampler,
     reverse: ReverseProcess,
     law: Tensor,
@@ -97,11 +97,11 @@ def path(
     times = [float(t) for t in grid]
     yield times[0], law
     for t, s in pairwise(times):
-        law = pushed(sampler, reverse, law, t, s, accuracy)
+        law = pushforward_step(sampler, reverse, law, t, s, accuracy)
         yield s, law
 
 
-def along(
+def laws_at(
     sampler: Sampler,
     reverse: ReverseProcess,
     law: Tensor,
@@ -112,16 +112,16 @@ def along(
 ) -> tuple[Tensor, list[Tensor]]:
     """``law`` pushed to the last time of the grid, and what it is at those times of the grid nearest to ``times``."""
     steps = [float(t) for t in grid]
-    nearest = [min(steps, key=lambda t, wanted=wanted: abs(t - wanted)) for wanted in times]
-    kept, last = {}, law
-    for t, last in path(sampler, reverse, law, steps, accuracy=accuracy):
+    nearest = [min(steps, key=lambda t, time=time: abs(t - time)) for time in times]
+    found, last = {}, law
+    for t, last in trajectory(sampler, reverse, law, steps, accuracy=accuracy):
         if t in nearest:
-            kept[t] = last
-    return last, [kept[t] for t in nearest]
+            found[t] = last
+    return last, [found[t] for t in nearest]
 
 
 @singledispatch
-def pushed(
+def pushforward_step(
     sampler: Sampler, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
 ) -> Tensor:
     """``law`` (S,)*D at t after a step of the sampler to s."""
@@ -145,7 +145,7 @@ def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     return law
 
 
-def simulated(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
+def reverse_chain_law(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     """The law at t of the reverse chain from the prior, with the true posterior of ``data`` (S,)*D, in closed form.
 
     By Bayes' rule, sum_x p_ref(x) q(x_t | x_1 = x) = q_t(x_t) sum_x q_1|t(x | x_t) p_ref(x) / q_1(x).
@@ -157,20 +157,20 @@ def simulated(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
     return marginal(reverse, data, t) * law
 
 
-def finished(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
+def apply_final(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["mode", "sample", "none"]) -> Tensor:
     """``law`` at t after the final step of ``tauleap.sample``."""
     reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     if final == "none":
         return law
     if final == "mode":
-        return most_probable(reverse, law, t)
+        return apply_mode(reverse, law, t)
     return push_sites(law.reshape(-1), _posterior(reverse, _states(law), t).probs)
 
 
-def most_probable(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
+def apply_mode(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
     """``law`` at t after every state has become the denoiser's most probable x0: what ``final="mode"`` does."""
-    guess = reverse.posterior(_states(law), t).mode
-    return torch.zeros_like(law).index_put_(tuple(guess.T), law.reshape(-1), accumulate=True)
+    predicted = reverse.posterior(_states(law), t).mode
+    return torch.zeros_like(law).index_put_(tuple(predicted.T), law.reshape(-1), accumulate=True)
 
 
 def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
@@ -215,20 +215,20 @@ def _rates(reverse: ReverseProcess, x: Tensor, t: float) -> Tensor:
     return reverse.rates(x, t, posterior=_posterior(reverse, x, t))
 
 
-@pushed.register
+@pushforward_step.register
 def _(sampler: TauLeaping, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x, how = _states(law), sampler.multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     return push_sites(law.reshape(-1), leap_laws(_rates(reverse, x, t), x, t - s, how))
 
 
-@pushed.register
+@pushforward_step.register
 def _(sampler: Ancestral, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x, u = _states(law), t - sampler.look_ahead * (t - s)
     posterior = reverse.with_own_evidence(_posterior(reverse, x, u), x, u, x, t)
     return push_sites(law.reshape(-1), reverse.step_probs(x, t, s, posterior=posterior))
 
 
-@pushed.register
+@pushforward_step.register
 def _(
     sampler: Trapezoidal, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
 ) -> Tensor:
@@ -244,7 +244,7 @@ def _(
     return push_pairs(law, leap_laws(rates, x, t - u, "last"), second, accuracy.negligible)
 
 
-@pushed.register
+@pushforward_step.register
 def _(
     sampler: Extrapolated, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
 ) -> Tensor:
@@ -252,14 +252,14 @@ def _(
     first, later = _posterior(reverse, x, t), _posterior(reverse, x, u).probs
     # What the first answer says of a site in x* depends on its own state there alone: (S, S^D, D, S).
     moved = (torch.full_like(x, y) for y in range(reverse.process.num_states))
-    carried = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
-    onward = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
+    first_at_u = torch.stack([reverse.with_own_evidence(first, x, t, y, u).probs for y in moved])
+    step_given_x0 = [_known_step(reverse, law.ndim, site, u, s) for site in sites]
 
     def second(i: Tensor, j: int) -> Tensor:
-        told = torch.stack([carried[x[j, site], i, site] for site in sites], dim=1)
-        probs = (2 * later[j] - told).clamp_(min=0)
+        first_here = torch.stack([first_at_u[x[j, site], i, site] for site in sites], dim=1)
+        probs = (2 * later[j] - first_here).clamp_(min=0)
         probs = probs / probs.sum(-1, keepdim=True)
-        return torch.stack([probs[:, site] @ onward[site][x[j, site]] for site in sites], dim=1)
+        return torch.stack([probs[:, site] @ step_given_x0[site][x[j, site]] for site in sites], dim=1)
 
     return push_pairs(law, reverse.step_probs(x, t, u, posterior=first), second, accuracy.negligible)
 
@@ -272,7 +272,7 @@ def _known_step(reverse: ReverseProcess, sites: int, site: int, t: float, s: flo
     return torch.where(total > 0, joint / torch.where(total > 0, total, 1.0), 0.0)
 
 
-@pushed.register
+@pushforward_step.register
 def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     """The time of the first jump is integrated over by Gauss's rule with 7 points, in the amount of noise.
 
@@ -292,19 +292,19 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
         return (moved * known.sum(-1)).prod(-1)
 
     out = (weights * stays(s)).reshape(law.shape)
-    nodes, shares = np.polynomial.legendre.leggauss(7)
-    for node, share in zip(nodes.tolist(), shares.tolist(), strict=True):
+    nodes, weights_of_nodes = np.polynomial.legendre.leggauss(7)
+    for node, weight in zip(nodes.tolist(), weights_of_nodes.tolist(), strict=True):
         u = min(t, max(s, float(process.schedule.inverse_total(low + noise * (node + 1) / 2))))
         rates = reverse.rates(x, u, posterior=reverse.with_own_evidence(posterior, x, t, x, u))
         density = joint_generator(rates).fill_diagonal_(0.0) * (weights * stays(u))[:, None]
         middle = (u + s) / 2
-        onward = reverse.with_own_evidence(_posterior(reverse, x, middle), x, middle, x, u)
-        jumped = share * noise / 2 / float(rate(u)) * density.sum(0)
-        out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=onward))
+        posterior_after = reverse.with_own_evidence(_posterior(reverse, x, middle), x, middle, x, u)
+        jumped = weight * noise / 2 / float(rate(u)) * density.sum(0)
+        out += push_sites(jumped, reverse.step_probs(x, u, s, posterior=posterior_after))
     return out
 
 
-@pushed.register
+@pushforward_step.register
 def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     """Within a step of the rule the chain is homogeneous, and its law a matrix exponential."""
     x, number = _states(law), math.ceil((t - s) / sampler.step_size - 1e-9)
@@ -315,8 +315,8 @@ def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: 
     return flat.reshape(law.shape)
 
 
-@pushed.register(Uniformization)
-@pushed.register(FirstHitting)
+@pushforward_step.register(Uniformization)
+@pushforward_step.register(FirstHitting)
 def _(
     sampler: Uniformization | FirstHitting,
     reverse: ReverseProcess,
@@ -329,11 +329,11 @@ def _(
     return chain_law(reverse, law, t, s, tolerance=accuracy.tolerance)
 
 
-@pushed.register
+@pushforward_step.register
 def _(
     sampler: WithCorrector, reverse: ReverseProcess, law: Tensor, t: float, s: float, accuracy: Accuracy = FULL
 ) -> Tensor:
-    law = pushed(sampler.sampler, reverse, law, t, s, accuracy)
+    law = pushforward_step(sampler.sampler, reverse, law, t, s, accuracy)
     if s >= sampler.start:
         return law
     for _ in range(sampler.steps):

@@ -11,7 +11,7 @@ from tauleap.network.arguments import Arguments
 from tauleap.observed import Observed
 
 
-class Asker:
+class NetworkCall:
     """Calls ``network(x_t, t)`` with t of shape (batch,); t, ``observed`` and ``condition`` where it takes them.
 
     Args:
@@ -30,7 +30,7 @@ class Asker:
     ) -> Tensor:
         """What the network says."""
         mask = None if observed is None else observed.mask
-        out = self._arguments.call(network, x_t, _one_a_sample(t, x_t, network), mask, condition)
+        out = self._arguments.call(network, x_t, _time_per_sample(t, x_t, network), mask, condition)
         if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
             given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
             raise ValueError(
@@ -40,7 +40,7 @@ class Asker:
         return out
 
 
-def _one_a_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
+def _time_per_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
     """t as (batch,), in the dtype of the network's parameters, but never in half precision, which blurs times."""
     dtype = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.get_default_dtype())
     dtype = torch.promote_types(dtype, torch.float32)

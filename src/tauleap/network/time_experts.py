@@ -16,11 +16,11 @@ from tauleap.network.checks import check_call
 from tauleap.network.labels import num_labels
 from tauleap.network.network import Times
 
-_WRITE = "write ByTime([early, late], at=[0.3])"
+_WRITE = "write TimeExperts([early, late], at=[0.3])"
 
 
 @final
-class ByTime(nn.Module):
+class TimeExperts(nn.Module):
     """One network out of ``networks``, chosen by t: the first before ``at[0]``, the second from there on, and so forth.
 
     To clean up what can be seen already and to guess what cannot be seen yet are different tasks, and the loss of the
@@ -34,7 +34,7 @@ class ByTime(nn.Module):
         at: the times at which the next one takes over, rising, one fewer than networks.
 
     >>> from tauleap.network import ResidualMLP
-    >>> network = ByTime([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
+    >>> network = TimeExperts([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
     >>> network(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9])).shape
     torch.Size([2, 3, 8])
     """
@@ -74,22 +74,22 @@ class ByTime(nn.Module):
         starts = _device.moved_to(torch.tensor(self.at, dtype=t.dtype, device=_device.CPU), t.device)
         if t.ndim == 0 or t.stride(0) == 0 or len(x) == 0:  # one time for all, which a network embeds once
             number = int((t.flatten()[:1] >= starts[:, None]).sum())
-            out = self._ask(number, x, t, observed, condition)
+            out = self._call(number, x, t, observed, condition)
             return self._with_idle(out, [int(other == number) for other in range(len(self.networks))])
         chosen = (t[:, None] >= starts).sum(1)
         order = chosen.argsort(stable=True)
         counts = chosen.bincount(minlength=len(self.networks)).tolist()
-        said = [
-            self._ask(number, x[rows], t[rows], _rows(observed, rows), _rows(condition, rows))
+        outputs = [
+            self._call(number, x[rows], t[rows], _rows(observed, rows), _rows(condition, rows))
             for number, rows in enumerate(order.split(counts))
             if len(rows)
         ]
-        if any(part.shape[1:] != said[0].shape[1:] for part in said):
-            shapes = ", ".join(str(tuple(part.shape[1:])) for part in said)
+        if any(part.shape[1:] != outputs[0].shape[1:] for part in outputs):
+            shapes = ", ".join(str(tuple(part.shape[1:])) for part in outputs)
             raise ValueError(f"the networks must answer in one shape, got {shapes} for a sample")
-        return self._with_idle(said[0] if len(said) == 1 else torch.cat(said)[order.argsort()], counts)
+        return self._with_idle(outputs[0] if len(outputs) == 1 else torch.cat(outputs)[order.argsort()], counts)
 
-    def _ask(self, number: int, x: Tensor, t: Tensor, observed: Tensor | None, condition: Tensor | None) -> Tensor:
+    def _call(self, number: int, x: Tensor, t: Tensor, observed: Tensor | None, condition: Tensor | None) -> Tensor:
         out = self._arguments[number].call(self.networks[number], x, t, observed, condition)
         if not isinstance(out, Tensor):
             raise TypeError(f"network {number} must return a tensor, got {type(out).__name__}")

@@ -6,7 +6,7 @@ from scipy import stats
 from torch.testing import assert_close
 
 import tauleap as tl
-from tauleap.evaluate import pushed
+from tauleap.evaluate import pushforward
 from tauleap.evaluate.exact import chain_law
 from tauleap.evaluate.joint_space import site_kernels
 from tauleap.evaluate.leaps import leap_laws
@@ -29,16 +29,16 @@ from tauleap.testing.laws import push, random_law
 def test_the_exact_reverse_chain_takes_the_marginal_to_the_marginal(name: str) -> None:
     """Proposition 1: with the true posterior the reverse chain has the law q_s at s when it has q_t at t."""
     reverse, law = correlated(name, 2)
-    found = chain_law(reverse, pushed.marginal(reverse, law, 1.0), 1.0, 0.1)
-    assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
+    found = chain_law(reverse, pushforward.marginal(reverse, law, 1.0), 1.0, 0.1)
+    assert_close(found, pushforward.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_simulation_from_the_prior_in_closed_form(name: str) -> None:
     """Bayes' rule against the chain's own equation."""
     reverse, law = correlated(name, 2)
-    found = pushed.simulated(reverse, law, 0.1)
-    assert_close(found, chain_law(reverse, pushed.prior(reverse, 2), 1.0, 0.1), rtol=0, atol=1e-6)
+    found = pushforward.reverse_chain_law(reverse, law, 0.1)
+    assert_close(found, chain_law(reverse, pushforward.prior(reverse, 2), 1.0, 0.1), rtol=0, atol=1e-6)
     assert abs(float(found.sum()) - 1) < 1e-12
 
 
@@ -48,11 +48,11 @@ def test_sites_may_differ() -> None:
     forward = tl.noise.RankOne(stationary, tl.noise.Constant(2.0))
     law = random_law(torch.ones(2, 3, dtype=torch.bool), 0)
     reverse = tl.ReverseProcess(forward, tl.denoise.ExactDenoiser(law, forward))
-    assert_close(pushed.prior(reverse, 2), stationary[0][:, None] * stationary[1])
-    found = chain_law(reverse, pushed.marginal(reverse, law, 1.0), 1.0, 0.1)
-    assert_close(found, pushed.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
-    found = chain_law(reverse, pushed.prior(reverse, 2), 1.0, 0.1)
-    assert_close(found, pushed.simulated(reverse, law, 0.1), rtol=0, atol=1e-6)
+    assert_close(pushforward.prior(reverse, 2), stationary[0][:, None] * stationary[1])
+    found = chain_law(reverse, pushforward.marginal(reverse, law, 1.0), 1.0, 0.1)
+    assert_close(found, pushforward.marginal(reverse, law, 0.1), rtol=0, atol=1e-6)
+    found = chain_law(reverse, pushforward.prior(reverse, 2), 1.0, 0.1)
+    assert_close(found, pushforward.reverse_chain_law(reverse, law, 0.1), rtol=0, atol=1e-6)
 
 
 def test_many_jumps_over_many_states_do_not_go_round() -> None:
@@ -69,39 +69,41 @@ def test_many_jumps_over_many_states_do_not_go_round() -> None:
 def test_less_accuracy_is_less_work_and_nearly_the_same() -> None:
     """And the accuracy of one call is not that of the next."""
     reverse, _ = correlated("uniform", 2)
-    start = pushed.prior(reverse, 2)
-    full = pushed.run(Uniformization(), reverse, start, [1.0, 0.1])
-    coarse = pushed.run(Uniformization(), reverse, start, [1.0, 0.1], accuracy=pushed.COARSE)
+    start = pushforward.prior(reverse, 2)
+    full = pushforward.pushforward_grid(Uniformization(), reverse, start, [1.0, 0.1])
+    coarse = pushforward.pushforward_grid(Uniformization(), reverse, start, [1.0, 0.1], accuracy=pushforward.COARSE)
     assert 1e-9 < float((full - coarse).abs().max()) < 1e-3
-    assert torch.equal(pushed.run(Uniformization(), reverse, start, [1.0, 0.1]), full)
-    rough = pushed.Accuracy(negligible=0.01)
-    left = pushed.run(WithCorrector(Trapezoidal(), steps=1), reverse, start, [1.0, 0.1], accuracy=rough)
+    assert torch.equal(pushforward.pushforward_grid(Uniformization(), reverse, start, [1.0, 0.1]), full)
+    rough = pushforward.Accuracy(negligible=0.01)
+    left = pushforward.pushforward_grid(
+        WithCorrector(Trapezoidal(), steps=1), reverse, start, [1.0, 0.1], accuracy=rough
+    )
     assert 0.1 < float(left.sum()) < 1 - 1e-6
 
 
 @pytest.mark.parametrize(("name", "sampler"), [("uniform", Uniformization()), ("absorbing", FirstHitting())])
 def test_exact_samplers_generate_the_exact_law(name: str, sampler: Sampler) -> None:
     reverse, law = correlated(name, 2)
-    found = pushed.generated(sampler, reverse, 2, [1.0, 0.01], final="sample")
-    expected = pushed.finished(reverse, pushed.simulated(reverse, law, 0.01), 0.01, "sample")
+    found = pushforward.sample_law(sampler, reverse, 2, [1.0, 0.01], final="sample")
+    expected = pushforward.apply_final(reverse, pushforward.reverse_chain_law(reverse, law, 0.01), 0.01, "sample")
     assert_close(found, expected, rtol=0, atol=1e-6)
 
 
 def test_the_way_ends_where_the_run_does_and_the_final_step_follows() -> None:
     reverse, _ = correlated("birth/death", 2)
-    grid, start = uniform_grid(5), pushed.prior(reverse, 2)
-    way = list(pushed.path(Ancestral(), reverse, start, grid))
+    grid, start = uniform_grid(5), pushforward.prior(reverse, 2)
+    way = list(pushforward.trajectory(Ancestral(), reverse, start, grid))
     assert [t for t, _ in way] == grid.tolist()
     assert torch.equal(way[0][1], start)
-    assert torch.equal(way[-1][1], pushed.run(Ancestral(), reverse, start, grid))
-    assert torch.equal(pushed.generated(Ancestral(), reverse, 2, grid, final="none"), way[-1][1])
-    last, kept = pushed.along(Ancestral(), reverse, start, grid, (0.9, 0.0, 0.95))
+    assert torch.equal(way[-1][1], pushforward.pushforward_grid(Ancestral(), reverse, start, grid))
+    assert torch.equal(pushforward.sample_law(Ancestral(), reverse, 2, grid, final="none"), way[-1][1])
+    last, kept = pushforward.laws_at(Ancestral(), reverse, start, grid, (0.9, 0.0, 0.95))
     assert torch.equal(last, way[-1][1])
     for law, number in zip(kept, (1, 5, 0), strict=True):
         assert torch.equal(law, way[number][1])
     for final in ("mode", "sample"):
-        expected = pushed.finished(reverse, way[-1][1], 0.01, final)
-        assert torch.equal(pushed.generated(Ancestral(), reverse, 2, grid, final=final), expected)
+        expected = pushforward.apply_final(reverse, way[-1][1], 0.01, final)
+        assert torch.equal(pushforward.sample_law(Ancestral(), reverse, 2, grid, final=final), expected)
         assert_close(expected.sum(), torch.ones((), dtype=torch.float64))
 
 
@@ -113,7 +115,7 @@ def test_a_network_in_float32_gives_a_law_in_float64(sampler: Sampler) -> None:
         network = tl.network.ResidualMLP(3, (2,))
     reverse = tl.ReverseProcess(process("Gaussian"), tl.denoise.NetworkDenoiser(network))
     with torch.no_grad():
-        law = pushed.generated(sampler, reverse, 2, uniform_grid(4))
+        law = pushforward.sample_law(sampler, reverse, 2, uniform_grid(4))
     assert law.dtype == torch.float64
     assert abs(float(law.sum()) - 1) < 1e-13
 
@@ -125,4 +127,6 @@ def test_first_jumps_keep_the_mass_where_the_rate_ends_steeply(name: str) -> Non
     law = random_law(noise.data_states.expand(2, -1), seed=1)
     reverse = tl.ReverseProcess(noise, tl.denoise.ExactDenoiser(law, noise))
     start = push(law, site_kernels(noise, (2,), 1.0))
-    assert float(pushed.run(FirstJump(), reverse, start, uniform_grid(4, end=0.1)).sum()) == pytest.approx(1, abs=1e-6)
+    assert float(
+        pushforward.pushforward_grid(FirstJump(), reverse, start, uniform_grid(4, end=0.1)).sum()
+    ) == pytest.approx(1, abs=1e-6)

@@ -6,9 +6,10 @@ from torch import Tensor, nn
 
 import tauleap as tl
 from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
-from tauleap.network import ByTime, ResidualMLP, UNet
+from tauleap.network import ResidualMLP, TimeExperts, UNet
 from tauleap.noise import Constant, Gaussian
 from tauleap.objective import CompleteElbo
+from tauleap.storage.config import IN_DENOISER, build, describe
 from tauleap.testing import DenoiserContract
 
 AT = [0.3, 0.6]
@@ -48,7 +49,7 @@ def batch() -> tuple[Tensor, Tensor, Tensor, Tensor]:
 def test_each_sample_is_shown_to_the_network_of_its_time() -> None:
     """With its own mask and label, whatever else is in the batch; a time of ``at`` belongs to the later network."""
     parts = networks()
-    whole, (x, t, observed, labels) = ByTime(parts, at=AT), batch()
+    whole, (x, t, observed, labels) = TimeExperts(parts, at=AT), batch()
     together = whole(x, t, observed=observed, condition=labels)
     for i, time in enumerate(t.tolist()):
         one = slice(i, i + 1)
@@ -62,15 +63,17 @@ def test_one_time_for_the_batch(time: float) -> None:
     parts = networks()
     x, _, observed, labels = batch()
     for t in (torch.tensor(time), torch.full((6,), time)):
-        said = ByTime(parts, at=AT)(x, t, observed=observed, condition=labels)
+        said = TimeExperts(parts, at=AT)(x, t, observed=observed, condition=labels)
         torch.testing.assert_close(said, parts[NUMBER[time]](x, t, observed=observed, condition=labels))
-    torch.testing.assert_close(ByTime(parts, at=AT)(x, torch.tensor(time)), parts[NUMBER[time]](x, torch.tensor(time)))
+    torch.testing.assert_close(
+        TimeExperts(parts, at=AT)(x, torch.tensor(time)), parts[NUMBER[time]](x, torch.tensor(time))
+    )
 
 
 def test_no_samples() -> None:
     nothing = torch.zeros(0, 1, 4, 4, dtype=torch.int64)
-    assert ByTime(networks(), at=AT)(nothing, torch.zeros(0)).shape == (0, 1, 4, 4, 2)
-    tables = ByTime([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5])
+    assert TimeExperts(networks(), at=AT)(nothing, torch.zeros(0)).shape == (0, 1, 4, 4, 2)
+    tables = TimeExperts([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5])
     assert tables(nothing[:, 0, 0, :2], torch.zeros(0)).shape == (0, 2, 4)
 
 
@@ -91,7 +94,7 @@ def test_networks_are_given_what_they_take() -> None:
     """As when they are asked alone: no mask where there is no parameter for it, and an error for a lost label."""
     x = torch.zeros(2, 3, dtype=torch.int64)
     given = tl.Observed(torch.tensor([True, False, False]).expand(2, 3), x)
-    denoiser = NetworkDenoiser(ByTime([Plain(), ResidualMLP(6, (3,), width=8, mark_observed=True)], at=[0.5]))
+    denoiser = NetworkDenoiser(TimeExperts([Plain(), ResidualMLP(6, (3,), width=8, mark_observed=True)], at=[0.5]))
     for t in (0.2, 0.9, torch.tensor([0.2, 0.9])):
         assert denoiser(x, t, observed=given).shape == (2, 3, 6)
     with pytest.raises(TypeError, match="Plain takes no condition: give its forward a parameter"):
@@ -101,12 +104,12 @@ def test_networks_are_given_what_they_take() -> None:
 def test_one_time_is_handed_on_as_one() -> None:
     """So that a network embeds it once, whatever the batch."""
     part = Plain()
-    NetworkDenoiser(ByTime([part, Plain()], at=[0.5]))(torch.zeros(4, 3, dtype=torch.int64), 0.2)
+    NetworkDenoiser(TimeExperts([part, Plain()], at=[0.5]))(torch.zeros(4, 3, dtype=torch.int64), 0.2)
     assert part.strides == [0]
 
 
 def test_an_idle_network_cannot_spoil_what_another_says() -> None:
-    whole, (x, _, _, _) = ByTime(networks(2), at=[0.5]), batch()
+    whole, (x, _, _, _) = TimeExperts(networks(2), at=[0.5]), batch()
     with torch.no_grad():
         next(whole.networks[1].parameters()).fill_(torch.inf)
     assert whole(x, torch.full((6,), 0.2)).isfinite().all()
@@ -114,7 +117,7 @@ def test_an_idle_network_cannot_spoil_what_another_says() -> None:
 
 def test_learning_at_some_times_leaves_the_other_networks_alone() -> None:
     """Their gradients are 0, and there: training over several processes waits for each of them."""
-    whole, (x, _, _, _) = ByTime(networks(), at=AT), batch()
+    whole, (x, _, _, _) = TimeExperts(networks(), at=AT), batch()
     whole(x, torch.full((6,), 0.45)).square().sum().backward()
     for number, network in enumerate(whole.networks):
         moved = [p.grad is not None and bool((p.grad != 0).any()) for p in network.parameters()]
@@ -131,14 +134,14 @@ def test_parts_that_were_trained_apart_have_the_bound_of_their_times() -> None:
         reverse = tl.ReverseProcess(process, TruncatedLogistic(network, 6)).double()
         return CompleteElbo()(reverse, x, t=t, generator=torch.Generator().manual_seed(2)).value
 
-    both = ByTime([early, late], at=[0.5])
+    both = TimeExperts([early, late], at=[0.5])
     for t, network in ((0.1, early), (0.49, early), (0.5, late), (0.9, late)):
         torch.testing.assert_close(loss(both, t), loss(network, t))
 
 
 def test_is_kept_with_a_model(tmp_path) -> None:
     process = Gaussian(6, Constant(3.0), sigma_0=3.0, sigma_r=1.0)
-    model = tl.Model(process, TruncatedLogistic(ByTime(networks(), at=AT), 6), shape=(1, 4, 4))
+    model = tl.Model(process, TruncatedLogistic(TimeExperts(networks(), at=AT), 6), shape=(1, 4, 4))
     model.save(tmp_path / "model")
     found = tl.load(tmp_path / "model")
     assert found.num_labels == model.num_labels == 2
@@ -153,31 +156,41 @@ def test_is_kept_with_a_model(tmp_path) -> None:
 def test_refuses_what_is_no_sharing_of_times() -> None:
     parts = networks(2)
     for wrong in ([], [0.3, 0.6]):
-        with pytest.raises(ValueError, match=r"one time fewer.*write ByTime\(\[early, late\], at=\[0.3\]\)"):
-            ByTime(parts, at=wrong)
+        with pytest.raises(ValueError, match=r"one time fewer.*write TimeExperts\(\[early, late\], at=\[0.3\]\)"):
+            TimeExperts(parts, at=wrong)
     with pytest.raises(ValueError, match="one time fewer"):
-        ByTime(parts[:1], at=[])
+        TimeExperts(parts[:1], at=[])
     for wrong in ([0.6, 0.3], [0.3, 0.3], [0.3, 1.0]):
         with pytest.raises(ValueError, match=r"rising times in \(0, 1\)"):
-            ByTime(networks(), at=wrong)
+            TimeExperts(networks(), at=wrong)
     with pytest.raises(ValueError, match="a time of at must be"):
-        ByTime(parts, at=[0.0])
+        TimeExperts(parts, at=[0.0])
     for networks_, at in ((parts, 0.3), (parts[0], [0.3]), ((part for part in parts), [0.3])):
-        with pytest.raises(TypeError, match=r"must be a list, got .*: write ByTime"):
-            ByTime(networks_, at=at)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(TypeError, match=r"must be a list, got .*: write TimeExperts"):
+            TimeExperts(networks_, at=at)  # pyright: ignore[reportArgumentType]
     other = UNet(6, 1, width=4, multipliers=(1,), attention_levels=(), num_classes=5)
     with pytest.raises(ValueError, match=r"the same num_classes, got \[2, 5\]"):
-        ByTime([parts[0], other], at=[0.3])
+        TimeExperts([parts[0], other], at=[0.3])
     with pytest.raises(ValueError, match=r"answer in one shape, got \(3, 6\), \(3, 7\)"):
-        ByTime([Plain(6), Plain(7)], at=[0.3])(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9]))
+        TimeExperts([Plain(6), Plain(7)], at=[0.3])(torch.zeros(2, 3, dtype=torch.int64), torch.tensor([0.1, 0.9]))
     with pytest.raises(TypeError, match="networks must be"):
-        ByTime([parts[0], 3], at=[0.3])  # pyright: ignore[reportArgumentType]
+        TimeExperts([parts[0], 3], at=[0.3])  # pyright: ignore[reportArgumentType]
     with pytest.raises(TypeError, match="x must hold integers"):
-        ByTime(parts, at=[0.3])(torch.zeros(1, 1, 4, 4), torch.tensor(0.2))
+        TimeExperts(parts, at=[0.3])(torch.zeros(1, 1, 4, 4), torch.tensor(0.2))
 
 
-class TestByTime(DenoiserContract):
+class TestTimeExperts(DenoiserContract):
     num_states = 4
 
     def make(self) -> Denoiser:
-        return NetworkDenoiser(ByTime([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5]))
+        return NetworkDenoiser(TimeExperts([ResidualMLP(4, (2,), width=8) for _ in range(2)], at=[0.5]))
+
+
+def test_a_configuration_with_the_old_name_is_built() -> None:
+    """Models that were saved before the class was renamed name it ``ByTime``."""
+    network = TimeExperts([ResidualMLP(8, (3,)), ResidualMLP(8, (3,), width=16)], at=[0.3])
+    description = describe(network, "network")
+    assert description["class"] == "TimeExperts"
+    built = build(description | {"class": "ByTime"}, {}, IN_DENOISER)
+    assert isinstance(built, TimeExperts)
+    assert describe(built, "network") == description
