@@ -59,7 +59,9 @@ class Ending:
 
 
 def attempt(call: Callable[[], object], name: str, printed: Callable[[str], str] = str) -> tuple[str, str]:
-    """Call it and classify the exception; a clear message has one line, or one per problem of a table, and contains ``name``.
+    """Call it and classify the exception.
+
+    A clear message contains ``name`` and has one line, or one line per problem of a table.
 
     ``printed`` is what the command line does to a message before it prints it.
     """

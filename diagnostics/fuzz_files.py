@@ -2,10 +2,11 @@
 
     python diagnostics/fuzz_files.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
-A case takes a good file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI, piano rolls, idx, idx.gz, MNIST's
-folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by the form of the good one as
-``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a ValueError, TypeError or
-OSError whose message is one line and names the file, within 20 seconds and 2 GB.
+A case takes a good file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI,
+piano rolls, idx, idx.gz, MNIST's folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by
+the form of the good one as ``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a
+ValueError, TypeError or OSError whose message names the file and has one line, or one line per problem of a table,
+within 20 seconds and 2 GB.
 """
 
 from __future__ import annotations
