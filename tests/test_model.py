@@ -1,5 +1,6 @@
 """A model samples, completes and measures by itself: against exact laws, and in the data's own kind."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import tauleap as tl
 from tauleap.data.memory import Kind, as_dataset
 from tauleap.denoise import ExactDenoiser, NetworkDenoiser
 from tauleap.noise import Absorbing, ForwardProcess, LogLinear, RankOne
+from tauleap.storage.save import with_checksum
 from tauleap.testing.cases import draws
 from tauleap.testing.laws import assert_drawn_from, random_law
 
