@@ -30,6 +30,8 @@ from pathlib import Path
 
 import torch
 
+from tauleap.data.columns import TableError
+
 ACCEPTED, REFUSED = "accepted", "refused with one sentence"
 UNCLEAR, TRACEBACK, HANG, MEMORY = "unclear message", "traceback or crash", "hang", "too much memory"
 GOOD, BAD = (ACCEPTED, REFUSED), (UNCLEAR, TRACEBACK, HANG, MEMORY)
@@ -57,15 +59,20 @@ class Ending:
 
 
 def attempt(call: Callable[[], object], name: str, printed: Callable[[str], str] = str) -> tuple[str, str]:
-    """Call it and classify the exception; a clear message has one line and contains ``name``.
+    """Call it and classify the exception.
+
+    A clear message contains ``name`` and has one line, or one line per problem of a table.
 
     ``printed`` is what the command line does to a message before it prints it.
     """
     try:
         call()
     except (ValueError, TypeError, OSError) as error:
-        message = printed(str(error))
-        return (REFUSED if _is_clear(message) and name in message else UNCLEAR), f"{type(error).__name__}: {message}"
+        message = str(error)
+        # An error about a table has one line per problem.
+        lines = [printed(line) for line in (message.split("\n") if isinstance(error, TableError) else [message])]
+        clear = all(map(_is_clear, lines)) and name in message
+        return (REFUSED if clear else UNCLEAR), f"{type(error).__name__}: {printed(message)}"
     except BaseException as error:
         kind = MEMORY if isinstance(error, MemoryError) or any(w in str(error) for w in _NO_MEMORY) else TRACEBACK
         return kind, traceback.format_exc()[-4000:]

@@ -2,10 +2,11 @@
 
     python diagnostics/fuzz_files.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
-A case takes a good file or folder (csv, tsv, txt, npy, npz, parquet, PNG, JPEG, MIDI, piano rolls, idx, idx.gz, MNIST's
-folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by the form of the good one as
-``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a ValueError, TypeError or
-OSError whose message is one line and names the file, within 20 seconds and 2 GB.
+A case takes a good file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI,
+piano rolls, idx, idx.gz, MNIST's folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by
+the form of the good one as ``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a
+ValueError, TypeError or OSError whose message names the file and has one line, or one line per problem of a table,
+within 20 seconds and 2 GB.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ def make_files(folder: Path) -> None:
     for name, mark in (("table.csv", ","), ("table.tsv", "\t")):
         lines = [mark.join("abc"), *(mark.join('"' + cell.replace('"', '""') + '"' for cell in row) for row in rows)]
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    _make_mixed(folder, draw)
     (folder / "text.txt").write_text("To be, or not to be: that is the question — "[:44] * 20, encoding="utf-8")
     np.save(folder / "array.npy", draw.integers(0, 5, (20, 6)))
     np.savez(folder / "arrays.npz", x=draw.integers(0, 9, (20, 2, 9)), missing=draw.random((20, 2, 9)) < 0.1)
@@ -52,6 +54,31 @@ def make_files(folder: Path) -> None:
     _make_music(folder, draw)
     _make_idx(folder, draw)
     _make_cifar(folder, draw)
+
+
+def _make_mixed(folder: Path, draw: np.random.Generator) -> None:
+    """Write tables of all column types, in several formats."""
+    names = ["no", "size", "day", "sold", "town", "note"]
+    rows = [
+        [
+            str(number),
+            "?" if number % 9 == 0 else f"{draw.normal(100, 30):.2f}",
+            f"{1 + number % 28:02d}.03.2024",
+            ("yes", "no")[number % 2],
+            ("Köln", "Ulm", "")[number % 3],
+            f"some words of free text about order {number}",
+        ]
+        for number in range(1, 41)
+    ]
+    comma = [[cell.replace(".", ",") if place == 1 else cell for place, cell in enumerate(row)] for row in rows]
+    files = {
+        "mixed.csv": (",", [names, *rows], "utf-8"),
+        "semicolons.csv": (";", [names, *comma], "latin-1"),
+        "mixed.data": (",", rows, "utf-8"),
+        "mixed": ("\t", [names, *rows], "utf-16"),
+    }
+    for name, (mark, lines, encoding) in files.items():
+        (folder / name).write_bytes("".join(mark.join(line) + "\n" for line in lines).encode(encoding))
 
 
 def _make_parquet(path: Path, rows: list[list[str]]) -> None:

@@ -29,6 +29,7 @@ from tauleap import denoise, network, noise
 from tauleap._files import manifest
 from tauleap.cli.run.train import write_samples
 from tauleap.data.array.format import ArrayFormat
+from tauleap.data.columns import CategoryEncoder, Column, TableEncoder
 from tauleap.data.image.format import ImageFormat
 from tauleap.data.memory import Kind
 from tauleap.data.music.format import MusicFormat
@@ -66,6 +67,10 @@ def _sample(model: Path, out: Path, shard: str) -> list[str]:
     return ["sample", str(model), *options, "--out", str(out)]
 
 
+def _category(name: str, *categories: str) -> Column:
+    return Column(name, CategoryEncoder(categories))
+
+
 def _models() -> dict[str, Model]:
     curve = noise.Exponential(5.0, 5.0)
     small = {"width": 8, "hidden": 8, "depth": 1, "time_size": 8, "time_hidden": 8, "time_width": 8}
@@ -83,8 +88,8 @@ def _models() -> dict[str, Model]:
             noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3])),
             denoise.NetworkDenoiser(network.ResidualMLP(4, (2,), one_hot=True, **small)),
             shape=(2,),
-            form=TableFormat(("a", "b"), (("x", "y"), ("1", "2", "3")), False),
-            kind=Kind("frame", ("text", "int"), ("text", "text")),
+            form=TableFormat(TableEncoder((_category("a", "x", "y"), _category("b", "1", "2", "3")))),
+            kind=Kind("frame"),
         ),
         "text": Model(
             noise.Absorbing(4, noise.Cosine()),

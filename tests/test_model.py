@@ -1,5 +1,6 @@
 """A model samples, completes and measures by itself: against exact laws, and in the data's own kind."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ import tauleap as tl
 from tauleap.data.memory import Kind, as_dataset
 from tauleap.denoise import ExactDenoiser, NetworkDenoiser
 from tauleap.noise import Absorbing, ForwardProcess, LogLinear, RankOne
+from tauleap.storage.save import with_checksum
 from tauleap.testing.cases import draws
 from tauleap.testing.laws import assert_drawn_from, random_law
 
@@ -267,3 +269,29 @@ def test_guidance_without_a_label_is_refused() -> None:
     assert other.num_labels is None
     with pytest.raises(ValueError, match="guidance is for labels"):
         other.sample(2, guidance=2.0, condition=torch.zeros(2, dtype=torch.int64))
+
+
+def test_a_frame_model_of_an_earlier_version(tmp_path: Path) -> None:
+    """Its columns were categories, with the types of the frame beside them, and a constant was a site."""
+    _, form, kind = as_dataset(pandas.DataFrame({0: ["x", "y"], "n": ["1", "2"], "c": ["u", "v"]}))
+    folder = small((3,), 3, form=form, kind=kind).save(tmp_path / "m")
+    config = json.loads((folder / "config.json").read_text())
+    categories = [["x", "y"], ["7", "12"], ["u", "w"]]
+    config["form"] = {"kind": "table", "columns": ["0", "n", "c"], "categories": categories, "ordered": False}
+    config["kind"] = {"name": "frame", "types": ["text", "int", "text"], "labels": ["int", "text", "text"]}
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+    model = tl.load(folder)
+    made = model.sample(6, steps=2, seed=0)
+    assert list(made.columns) == [0, "n", "c"]
+    assert made["n"].dtype == np.int64
+    assert set(made["n"]) <= {7, 12}
+    filled = model.complete(pandas.DataFrame({0: ["x", None], "n": [7.0, None], "c": ["u", "w"]}), steps=2, seed=0)
+    assert filled["n"].tolist()[0] == 7
+    assert filled["n"].tolist()[1] in (7, 12)
+    again = tl.load(model.save(tmp_path / "again"))
+    assert again.form == model.form
+    assert again.sample(6, steps=2, seed=0).equals(made)
+    config["kind"]["types"] = ["text"]
+    (folder / "config.json").write_text(json.dumps(with_checksum(config)))
+    with pytest.raises(ValueError, match="types of a frame's columns"):
+        tl.load(folder)

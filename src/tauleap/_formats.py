@@ -57,11 +57,13 @@ class Registration:
     description: str = ""
 
 
-_TABLES = (".csv", ".tsv", ".data", ".parquet")
 FORMATS = (
     Registration("array", "tauleap.data.array.format:ArrayFormat", (".npy", ".npz")),
     Registration(
-        "table", "tauleap.data.table.format:TableFormat", _TABLES, description="delimited text without an ending"
+        "table",
+        "tauleap.data.table.format:TableFormat",
+        (".csv", ".tsv", ".data", ".parquet"),
+        description="delimited text without an ending",
     ),
     Registration("text", "tauleap.data.text:TextFormat", (".txt",)),
     Registration(

@@ -79,12 +79,12 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) 
         if not isinstance(form, TableFormat):
             raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")
         return _with_warning(*form.encode(from_frame(data)))
-    if isinstance(data, str | os.PathLike) and form is not None:
-        return _with_warning(*form.read_with_report(Path(data)))
+    if form is not None and isinstance(data, str | os.PathLike):
+        return _with_warning(*form.read_with_report(Path(os.fspath(data))))
     if _is_texts(data):
         if not isinstance(form, TextFormat):
             raise TypeError("x is text, but the model was not fitted on texts: give states as whole numbers")
-        return _encoded_texts(data, form)
+        return _encoded_texts(list(data), form)
     return _encoded_array(data, num_states)
 
 

@@ -16,6 +16,9 @@ from tauleap.data.columns import TableError
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
 
+_LONGEST = 1000
+"""Characters of a message; longer ones quote a file."""
+
 
 def open_data(
     path: str | os.PathLike[str],
@@ -93,7 +96,7 @@ def open_data(
         raise  # Each of its lines is one problem, and can be printed.
     except ValueError as error:
         # The message may quote names and bytes of a file that somebody sent.
-        if printable(str(error)) == str(error):
+        if printable(str(error)) == str(error) and len(str(error)) <= _LONGEST:
             raise
         raise ValueError(one_line(str(error))) from error
 

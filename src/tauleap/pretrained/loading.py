@@ -187,9 +187,9 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
             out["form"] = format_from_config(config["form"])
         if config.get("kind") is not None:
             out["kind"] = Kind(config["kind"]["name"])
-            types = tuple(config["kind"].get("types", ()))
-            if types and isinstance(out.get("form"), TableFormat):  # saved before columns had types of their own
-                out["form"] = out["form"].with_frame_types(types, tuple(config["kind"].get("labels", ())))
+            types, form = tuple(config["kind"].get("types", ())), out.get("form")
+            if types and isinstance(form, TableFormat):  # saved before columns had types of their own
+                out["form"] = form.with_frame_types(types, tuple(config["kind"].get("labels", ())))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"it does not say what the states mean: {error}") from error
     if config.get("about") is not None:

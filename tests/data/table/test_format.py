@@ -250,7 +250,9 @@ def test_any_table_comes_back(tmp_path: Path) -> None:
 
 def test_values_inside_bins_follow_the_seed_and_the_preview_is_the_file(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
-    lines = [f"{value:.3f},{key}" for value, key in zip(draw.normal(size=3000), draw.choice(["u", "v"], 3000))]
+    lines = [
+        f"{value:.3f},{key}" for value, key in zip(draw.normal(size=3000), draw.choice(["u", "v"], 3000), strict=True)
+    ]
     (tmp_path / "t.csv").write_text("\n".join(["size,key", *lines]) + "\n")
     opened = open_data(tmp_path / "t.csv", bins=10)
     form, x = opened.form, opened.dataset.x
@@ -279,5 +281,5 @@ def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
     assert frame["b"].tolist() == [10, 2]
     assert frame["b"].dtype == np.int64
     for wrong in ({"columns": "ab"}, {"categories": [["x"]]}, {"ordered": 1}, {"categories": [["x", "x"], ["1", "2"]]}):
-        with pytest.raises(ValueError, match="."):
+        with pytest.raises(ValueError, match=r"table|column|categor|ordered"):
             format_from_config(old | wrong)

@@ -229,8 +229,14 @@ class TableFormat(Format):
 
     def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
         decoded, text = self.decode(x[:n], seed=seed), io.StringIO(newline="")
-        write_delimited(replace(decoded, dialect=replace(decoded.dialect, line_end="\n")), text, header=True)
+        write_delimited(replace(decoded, dialect=self._preview_dialect), text, header=True)
         return text.getvalue().rstrip("\n")
+
+    @property
+    def _preview_dialect(self) -> Dialect:
+        # A terminal shows tabs as gaps, and other programs may obey a carriage return.
+        delimiter = self.encoder.dialect.delimiter
+        return Dialect("," if delimiter == "\t" else delimiter)
 
     def preview_file(self, path: Path, n: int) -> str:
         """Return the first rows of a file as text for a terminal.
@@ -246,7 +252,7 @@ class TableFormat(Format):
             for name, cells in rows.columns.items()
         }
         text = io.StringIO(newline="")
-        write_texts(texts, Dialect(self.encoder.dialect.delimiter), text)
+        write_texts(texts, self._preview_dialect, text)
         return text.getvalue().rstrip("\n")
 
     def config(self) -> dict[str, Any]:

@@ -61,13 +61,27 @@ def _read_parquet(path: Path) -> Any:
         raise ValueError(f"{path}: two columns are called {repeated[0]!r}; names must differ")
     try:
         table = file.read()
-        series = [_series(pandas, pyarrow, column) for column in table.columns]
+        dtypes = _pandas_types(table.schema.pandas_metadata)
+        series = [
+            _series(pandas, pyarrow, column, dtypes.get(name))
+            for name, column in zip(names, table.columns, strict=True)
+        ]
     except damaged as error:
         raise _as_damage(path, error) from error
     return pandas.DataFrame(dict(zip(names, series, strict=True)))
 
 
-def _series(pandas: Any, pyarrow: Any, column: Any) -> Any:
+def _pandas_types(metadata: Any) -> dict[str, str]:
+    """Return the types of pandas that have missing values of their own, by column, if pandas has written the file."""
+    found = metadata.get("columns", []) if isinstance(metadata, dict) else []
+    types = {entry.get("name"): entry.get("numpy_type") for entry in found if isinstance(entry, dict)}
+    own = {*_NULLABLE.values(), "Float32", "Float64", "string"}
+    return {name: type_ for name, type_ in types.items() if isinstance(name, str) and type_ in own}
+
+
+def _series(pandas: Any, pyarrow: Any, column: Any, dtype: str | None) -> Any:
+    if dtype is not None:
+        return pandas.Series(column.to_pylist(), dtype=dtype)
     if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):
         texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in column.to_pylist()]
         return pandas.Series(texts, dtype=object)
