@@ -93,7 +93,7 @@ def test_a_blank_name_that_exists_is_a_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / " ").write_text("x")
+    (tmp_path / " ").write_bytes(b"\0x")
     assert "has the ending '(none)'" in refused(["train", " "], capsys)
 
 
@@ -125,7 +125,7 @@ def test_help_in_a_narrow_terminal(columns: str, command: list[str]) -> None:
 def test_early_refusals_do_not_import_torch(tmp_path: Path) -> None:
     """All in one process, since each start costs time."""
     for name in ("photo.heic", "file.xlsx", "one.png", "one.mid", "a file é.docx", "no_ending"):
-        (tmp_path / name).write_bytes(b"x")
+        (tmp_path / name).write_bytes(b"\0x")  # no text, which may be a table
     cases = [
         ["train", "photo.heic"],
         ["train", "file.xlsx"],
