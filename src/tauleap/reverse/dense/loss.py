@@ -106,7 +106,7 @@ class _Splitting:
                 yield alone, slice(first + part.start, first + part.stop)
 
     def _blocks(self, rows: Tensor) -> Iterator[slice]:
-        return chunks(len(rows), rows[:1].numel(), rows.device, _BLOCK_ENTRIES)
+        return chunks(len(rows), rows[:1].numel(), rows.device, _BLOCK_ENTRIES, at_most=True)
 
     def _tables(self, chosen: slice) -> _Tables:
         """Return the tables of the chosen samples: in float32 if their kernels allow it."""

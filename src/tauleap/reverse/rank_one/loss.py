@@ -67,7 +67,7 @@ def _loss_of_rows(whole: _Given, law: _Law, rows: Tensor, request: LossRequest) 
     """Return numbers for every site of ``rows``, and the gradient, in their dtype."""
     gradient = torch.empty(rows.shape, dtype=rows.dtype, device=rows.device) if request.gradient else None
     found: list[tuple[Tensor, ...]] = []
-    for part in chunks(len(rows), rows[:1].numel(), rows.device, _LARGE_BLOCKS):
+    for part in chunks(len(rows), rows[:1].numel(), rows.device, _LARGE_BLOCKS, at_most=True):
         place = torch.empty_like(rows[part]) if gradient is None else gradient[part]
         found.append(_Sites(whole.at(part), law, rows[part], place).compute(request))
     return [torch.cat(pieces) for pieces in zip(*found, strict=True)], gradient
@@ -368,7 +368,7 @@ class _Law:
 
 def _small_blocks(rows: Tensor) -> Iterator[Tensor]:
     """Return views of some rows at a time."""
-    return (rows[part] for part in chunks(len(rows), rows[:1].numel(), rows.device, _SMALL_BLOCKS))
+    return (rows[part] for part in chunks(len(rows), rows[:1].numel(), rows.device, _SMALL_BLOCKS, at_most=True))
 
 
 def _cost(c: Tensor, excess: Tensor, log_h: Tensor) -> Tensor:
