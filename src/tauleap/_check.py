@@ -1,7 +1,7 @@
-"""What is checked at the door: every message says what was given and what is wanted.
+"""Checks of arguments at entry points: every message states the given and the accepted values.
 
-Looking at the values of a tensor on an accelerator makes the host wait for it, and an index out of range fails there by
-itself, so ranges are looked at on the CPU only; types and ranks, which cost nothing, are checked everywhere.
+Reading the values of a tensor on an accelerator makes the host wait, and an index out of range fails there without a
+check. Ranges are therefore checked on the CPU only; types and ranks are checked everywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tauleap import _device
 
 
 def integer(name: str, value: object, *, least: int) -> int:
-    """A whole number not below ``least``."""
+    """Return a whole number that is at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be a whole number >= {least}, got {value!r} of type {type(value).__name__}")
     if value < least:
@@ -25,7 +25,7 @@ def integer(name: str, value: object, *, least: int) -> int:
 
 
 def positive(name: str, value: object) -> float:
-    """A finite number above 0."""
+    """Return a finite number above 0."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number > 0, got {value!r} of type {type(value).__name__}")
     number = float(value)
@@ -53,7 +53,7 @@ def states(x: object, num_states: int, *, name: str = "x") -> Tensor:
 
 
 def positions(sites: object, x: Tensor) -> None:
-    """int64 positions (n,) in ``x.flatten()``."""
+    """Raise an error unless ``sites`` are int64 positions (n,) in ``x.flatten()``."""
     if not isinstance(sites, Tensor) or sites.dtype != torch.int64:
         given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
         raise TypeError(f"sites must be int64 positions in x.flatten(), got {given}")
@@ -66,7 +66,7 @@ def positions(sites: object, x: Tensor) -> None:
 
 
 def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
-    """``t`` as float64, of shape () or (batch,), with every value in [0, 1]."""
+    """Return ``t`` in float64, of shape () or (batch,), with every value in [0, 1]."""
     if isinstance(t, bool) or not isinstance(t, Real | Tensor):
         raise TypeError(f"{name} must be a number or a tensor of times in [0, 1], got {type(t).__name__}")
     if not isinstance(t, Tensor):
@@ -76,7 +76,7 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
     if not t.is_floating_point():
         raise TypeError(f"{name} must be a floating-point time in [0, 1], got {t.dtype}")
     if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
-        wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one a sample"
+        wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one per sample"
         raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
     value = as_time(t)
     if _device.is_host(value.device) and value.numel() > 0:
@@ -87,14 +87,14 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
 
 
 def as_time(t: float | Tensor) -> Tensor:
-    """A time that has been checked, as float64; on the CPU where its device has none."""
+    """Return a checked time in float64, on the CPU if its device has no float64."""
     if not isinstance(t, Tensor):
         return torch.tensor(float(t), dtype=torch.float64)
     return t.detach() if t.dtype == torch.float64 else _device.exact(t.detach())
 
 
 def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
-    """Nonnegative float64 probabilities that sum to 1 along the last axis, with what rounding left divided out."""
+    """Return float64 probabilities that sum to 1 along the last axis, after rounding errors are divided out."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be a floating-point tensor of probabilities, got {given}")
@@ -113,7 +113,7 @@ def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
 
 
 def generator(value: object, num_states: int | None = None) -> Tensor:
-    """A generator (S, S) in float64, its diagonal set to what makes the rows sum to 0 exactly."""
+    """Return a generator (S, S) in float64, with the diagonal that makes the rows sum to 0 exactly."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"generator must be a floating-point tensor (S, S), got {given}")
@@ -140,12 +140,12 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
 
 
 def rounding(dtype: torch.dtype, terms: int) -> float:
-    """How far a sum of ``terms`` probabilities may be from 1 by rounding alone; numbers may have been float32 once."""
+    """Return the largest rounding error of a sum of ``terms`` probabilities, which may once have been float32."""
     return 16 * max(torch.finfo(dtype).eps, torch.finfo(torch.float32).eps) * max(terms, 8) ** 0.5
 
 
 def randomness(generator: object) -> None:
-    """A ``torch.Generator``, or None for torch's own."""
+    """Raise an error unless ``generator`` is a ``torch.Generator``, or None for that of torch."""
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(
             f"generator must be a torch.Generator, got {type(generator).__name__}: "

@@ -1,4 +1,4 @@
-"""Draws from laws over states, by inverse CDF in float64: right in the tails, and the same for the same generator."""
+"""Draws from distributions over states, by inverse CDF in float64: exact in the tails, reproducible by generator."""
 
 from __future__ import annotations
 
@@ -15,10 +15,16 @@ _NARROW = 32  # states, of which a sum over all comparisons is quicker than a se
 
 
 class PartOfBatch(torch.Generator):
-    """A generator for one of the equal ``parts`` of a batch, which it draws for as a whole.
+    """Draw the numbers of one part of a batch out of those of the whole batch.
 
-    Processes that each hold a part of a batch, with the same seed here, draw together what one process with the whole
-    batch draws with an ordinary generator. It needs draws whose first axis is the batch, or sites in its order.
+    Several processes that hold one part each and use the same seed draw together the same numbers as one process that
+    holds the whole batch and uses an ordinary generator. The first axis of a draw must be the batch, or sites in its
+    order.
+
+    Args:
+        part: The number of the part, from 0.
+        parts: The number of equal parts.
+        device: The device of the generator. Default: the CPU.
 
     >>> whole = uniforms((4, 2), torch.device("cpu"), torch.Generator().manual_seed(7))
     >>> second = uniforms((2, 2), torch.device("cpu"), PartOfBatch(1, 2).manual_seed(7))
@@ -34,19 +40,24 @@ class PartOfBatch(torch.Generator):
 
 
 def uniforms(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
-    """float64 numbers in [0, 1), drawn where the generator lives and moved to ``device``."""
+    """Return float64 numbers in [0, 1), drawn on the generator's device and moved to ``device``."""
     if isinstance(generator, PartOfBatch) and shape:
         number, *rest = shape
-        return _moved(_part(_rand((generator.parts * number, *rest), device, generator), generator), device)
-    return _moved(_rand(shape, device, generator), device)
+        drawn = _part(_rand((generator.parts * number, *rest), device, generator), generator)
+    else:
+        drawn = _rand(shape, device, generator)
+    # float64 on every device, since rounded draws could reach 1.
+    return _device.moved_to(drawn, device, torch.float64)
 
 
 def stratified(number: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
-    """float64 numbers in [0, 1), (number,): one in each of as many equal parts, dealt out at random."""
+    """Return float64 numbers in [0, 1), (number,): one in each of as many equal parts, in random order."""
     total = number * (generator.parts if isinstance(generator, PartOfBatch) else 1)
     within = _rand((total,), device, generator)
     places = (_rand((total,), device, generator).argsort() + within) / total
-    return _moved(_part(places, generator) if isinstance(generator, PartOfBatch) else places, device)
+    if isinstance(generator, PartOfBatch):
+        places = _part(places, generator)
+    return _device.moved_to(places, device, torch.float64)
 
 
 def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
@@ -55,19 +66,15 @@ def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator
     return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator)
 
 
-def _moved(drawn: Tensor, device: torch.device) -> Tensor:
-    """The draws on another device without waiting for it; float64 there too, since rounded draws could reach 1."""
-    return _device.moved_to(drawn, device, torch.float64)
-
-
 def _part(whole: Tensor, generator: PartOfBatch) -> Tensor:
     return whole.chunk(generator.parts)[generator.part] if len(whole) else whole
 
 
 def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
-    """One state per row of nonnegative ``weights`` (..., S), which need not sum to 1; one of weight 0 never comes.
+    """Return one state per row of nonnegative ``weights`` (..., S), which need not sum to 1.
 
-    A row of zeros has no law to draw from, and gives S, which is no state: whoever may have one looks first.
+    States of weight 0 are never drawn. A row of zeros defines no distribution and returns S, which is not a state:
+    callers check for such rows first.
     """
     cdf = cumulative(weights)
     target = targets(cdf[..., -1], generator).unsqueeze(-1)
@@ -80,25 +87,25 @@ def categorical(weights: Tensor, generator: torch.Generator | None) -> Tensor:
 
 
 def cumulative(weights: Tensor) -> Tensor:
-    """Running sums in float64 along the last axis."""
+    """Return running sums in float64 along the last axis."""
     return weights.to(torch.float64).cumsum(-1)
 
 
 def from_cdf(cdf: Tensor, rows: Tensor, generator: torch.Generator | None) -> Tensor:
-    """For each entry of ``rows`` a state from that row of the table ``cdf`` (N, S).
+    """Return, for each entry of ``rows``, a state drawn from that row of the table ``cdf`` (N, S).
 
-    A binary search with one gather a halving: no (rows, S) tensor is made, and one table serves any number of draws.
+    A binary search with one gather per halving: no (rows, S) tensor is made, and one table serves any number of draws.
     """
     return first_to_reach(cdf, rows, targets(cdf[:, -1][rows], generator))
 
 
 def targets(total: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Uniform draws in (0, total]: a state is the first whose sum reaches them, so that the last is never passed."""
+    """Return uniform draws in (0, total]: the first state whose sum reaches one is drawn, at latest the last state."""
     return uniforms(total.shape, total.device, generator).mul_(total).clamp_(min=_SMALLEST)
 
 
 def first_to_reach(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
-    """For each entry of ``rows`` the first state whose sum in that row reaches ``target``, as the last one does."""
+    """Return, for each entry of ``rows``, the first state whose sum in that row reaches ``target``."""
     size = cdf.shape[-1]
     if rows.numel() * size <= _QUICKER_COMPARED:
         return (cdf.index_select(0, rows.reshape(-1)) < target.reshape(-1, 1)).sum(-1).reshape(rows.shape)

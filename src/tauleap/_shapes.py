@@ -30,7 +30,7 @@ SiteMask: TypeAlias = Bool[Tensor, "batch *shape"]
 """Which sites."""
 
 Time: TypeAlias = float | Float[Tensor, ""] | Float[Tensor, "batch"]
-"""t in [0, 1]: a number, or one a sample."""
+"""t in [0, 1]: a number, or one per sample."""
 
 Matrix: TypeAlias = Float[Tensor, "states states"]
 """A generator or a transition kernel; row i is *from* state i."""

@@ -36,7 +36,7 @@ NONE = torch.zeros(4, 2, dtype=torch.bool)
         ({"x0": X0 + 3}, ValueError, r"states 0\.\.2, got values from 3 to 3"),
         ({"reverse": REVERSE.denoiser}, TypeError, r"write ReverseProcess\(process, denoiser\)"),
         ({"t": 1.5}, ValueError, r"\[0, 1\]"),
-        ({"t": torch.rand(3)}, ValueError, r"one a sample, got \(3,\)"),
+        ({"t": torch.rand(3)}, ValueError, r"one per sample, got \(3,\)"),
         ({"observed": Observed(NONE[:2], X0[:2])}, ValueError, r"the shape of x0, \(4, 2\), got \(2, 2\)"),
         ({"observed": Observed(~NONE, X0)}, ValueError, "every site is observed or missing"),
         ({"missing": ~NONE}, ValueError, "every site is observed or missing"),
