@@ -6,15 +6,18 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
 import torch
 
 import tauleap as tl
 from tauleap.choose import column_marginals
 from tauleap.data import Dataset, LoadedData, open_data
+from tauleap.data.columns import NumberEncoder
 from tauleap.data.music.format import MusicFormat
 from tauleap.data.music.midi import Note, write_midi
 from tauleap.data.music.songs import songs_of
+from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import bits_per_dim
 from tauleap.fitting.split import split_rows
 from tauleap.testing.cases import draws
@@ -244,3 +247,13 @@ def test_a_model_of_one_site_that_has_learned_nothing_is_reported(capsys: pytest
     assert about["better_than_independent"] is False
     assert "worse by" in about["interpretation"]
     assert "(train longer: minutes=3)" in capsys.readouterr().out
+
+
+def test_held_out_rows_have_no_part_in_the_bins() -> None:
+    values = np.random.default_rng(0).normal(size=400).round(6)
+    model = tl.fit(pandas.DataFrame({"a": values, "b": values > 0}), steps=2, validation=100, progress=False)
+    assert isinstance(model.form, TableFormat)
+    encoder = model.form.encoder.columns[0].encoder
+    assert isinstance(encoder, NumberEncoder)
+    assert sum(map(sum, encoder.weights)) == 300
+    assert "300 training rows alone" in " ".join(model.about["data"])

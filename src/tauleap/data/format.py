@@ -106,6 +106,22 @@ class Format(ABC):
         """
         return self.write(x, folder, stem=stem, seed=seed)
 
+    def refit(self, data: Dataset) -> Format:
+        """Return the format with a coding that follows from these rows alone; itself if no rows enter the coding.
+
+        Args:
+            data: The rows to train on.
+        """
+        return self
+
+    def encode_again(self, data: Dataset) -> Dataset:
+        """Return rows in the coding of this format, which was refitted after they were encoded.
+
+        Args:
+            data: Rows in the former coding.
+        """
+        return data
+
     def log_density(self, data: Dataset) -> Tensor | None:
         """Return the natural logarithm of the probability of each original value given its state, like ``data.x``.
 

@@ -179,6 +179,12 @@ def fit(
     rows = replace(rows, condition=None) if unused else rows
     groups = data.groups if isinstance(data, LoadedData) else None
     rows, held_out, report = split_rows(rows, validation, form, seed, groups)
+    if form is not None and isinstance(validation, int | float):
+        # Rows that had a part in the bins would seem more probable than fresh rows.
+        former, form = form, form.refit(rows)
+        if form != former:
+            rows, held_out = form.encode_again(rows), form.encode_again(held_out)
+            report.append(f"the bins of numbers and dates follow from the {len(rows):,} training rows alone")
     report = [*(data.report if isinstance(data, LoadedData) else []), *report]
     if unused:
         held_out = replace(held_out, condition=None)

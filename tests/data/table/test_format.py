@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tauleap.data import format_from_config, limits, open_data
-from tauleap.data.columns import CategoryEncoder, Column, TableEncoder
+from tauleap.data.columns import CategoryEncoder, Column, DateEncoder, NumberEncoder, TableEncoder
 from tauleap.data.table.format import TableFormat
 
 TEXT = 'name,level,"a ""quoted"", one"\nb,10,é\na,9,"x\ny"\n,10,\na,NA,é\n'
@@ -283,3 +283,45 @@ def test_a_table_of_an_earlier_version(tmp_path: Path) -> None:
     for wrong in ({"columns": "ab"}, {"categories": [["x"]]}, {"ordered": 1}, {"categories": [["x", "x"], ["1", "2"]]}):
         with pytest.raises(ValueError, match=r"table|column|categor|ordered"):
             format_from_config(old | wrong)
+
+
+@pytest.mark.parametrize(("least", "type_"), [(2**63 + 5, "number"), (10**24, "category")])
+def test_whole_numbers_beyond_int64_stay_apart(least: int, type_: str, tmp_path: Path) -> None:
+    values = [str(least + 3 * (i * i % 40)) for i in range(300)]
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{value},{i % 3}\n" for i, value in enumerate(values)))
+    opened = open_data(tmp_path / "t.csv")
+    assert isinstance(opened.form, TableFormat)
+    assert opened.form.encoder.columns[0].encoder.type == type_
+    [path] = opened.form.write(opened.dataset.x, tmp_path / "out")
+    assert [line.split(",")[0] for line in path.read_text().splitlines()[1:]] == values
+
+
+def test_refitted_bins_follow_from_the_given_rows_alone(tmp_path: Path) -> None:
+    days = np.datetime64("2024-01-01") + np.arange(400)
+    lines = [f"{i / 4},{day},{'ab'[i % 2]}\n" for i, day in enumerate(days)]
+    (tmp_path / "t.csv").write_text("number,day,word\n" + "".join(lines))
+    opened = open_data(tmp_path / "t.csv", bins=20, types={"number": "number", "day": "date"})
+    first = opened.dataset.select(torch.arange(100))
+    form = opened.form.refit(first)
+    assert isinstance(form, TableFormat)
+    assert isinstance(opened.form, TableFormat)
+    number, day, word = (column.encoder for column in form.encoder.columns)
+    before = opened.form.encoder.columns
+    assert isinstance(number, NumberEncoder)
+    assert isinstance(day, DateEncoder)
+    assert sum(map(sum, number.weights)) == sum(map(sum, day.numbers.weights)) == 100
+    assert number.decimals == 2
+    assert number.knots[-1][-1] <= 99 / 4
+    assert word == before[2].encoder
+    again = form.encode_again(opened.dataset)
+    assert again.num_states == form.num_states
+    assert again.x[-1, 0] == number.num_states - 1
+
+
+def test_refitting_on_missing_values_changes_nothing(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{i / 4 if i >= 20 else ''},{i % 3}\n" for i in range(200)))
+    opened = open_data(tmp_path / "t.csv", types={"a": "number"})
+    assert isinstance(opened.form, TableFormat)
+    assert (
+        opened.form.refit(opened.dataset.select(torch.arange(20))).encoder.columns[0] == opened.form.encoder.columns[0]
+    )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,19 @@ class Column:
         """Whether the column is a site of the model: it has two states or more, or is a category."""
         # Models of earlier versions have sites of one category; a new encoder makes a constant of such a column.
         return self.num_states >= 2 or isinstance(self.encoder, CategoryEncoder)
+
+    def refit(self, cells: Cells, bins: int) -> Column:
+        """Return the column with the bins of other rows; its type, format and categories stay as they are.
+
+        Args:
+            cells: The cells of those rows.
+            bins: Quantile bins of numbers and dates.
+        """
+        if not self.modelled or not isinstance(self.encoder, NumberEncoder | DateEncoder):
+            return self
+        values, readable = self.convert(cells)
+        encoder = self.encoder.refit(values[readable], counts=cells.counts[readable], bins=bins)
+        return replace(self, encoder=encoder)
 
     def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Return the state of every row.

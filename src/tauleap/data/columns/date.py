@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -71,6 +71,18 @@ class DateEncoder:
         clock = {"D": "", "h": " %H:%M", "m": " %H:%M", "s": " %H:%M:%S", "ms": " %H:%M:%S.%3f"}
         clock |= {"us": " %H:%M:%S.%6f", "ns": " %H:%M:%S.%9f"}
         return cls(numbers, unit, format or _DEFAULT + clock[unit])
+
+    def refit(self, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> DateEncoder:
+        """Return an encoder of the same unit and format whose states follow from other rows.
+
+        Args:
+            values: datetime64; NaT is left out.
+            counts: Rows per value. Default: 1 each.
+            bins: Quantile bins, 2 to 10,000. Default: 100.
+        """
+        known = ~np.isnat(values)
+        weights = None if counts is None else np.asarray(counts)[known]
+        return replace(self, numbers=self.numbers.refit(_whole(values[known], self.unit), counts=weights, bins=bins))
 
     @property
     def num_states(self) -> int:

@@ -202,6 +202,9 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
     if found is not None and not coded:
         number, valid = found
         values, valid = number.parse(texts, valid)
+        if valid.all() and values.dtype.kind == "f" and _is_beyond_integers(texts, values):
+            type_ = "category" if plain.num_known > len(texts) else "id"
+            return Detected(type_, f"whole numbers of more than 64 bits, {len(texts):,} distinct{note}", plain)
         if _enough(plain, valid):
             return _number(name, plain, number, note + _bad_note(plain, valid, "numbers"), values)
     date = date_format(texts, day_first=decimal == ",", least=0.9)
@@ -212,6 +215,12 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
             note += _bad_note(plain, valid, "dates")
             return Detected("date", f"dates written as {date.text}{doubt}{note}", plain, date=date, parsed=values)
     return _words(name, cells, coded)
+
+
+def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
+    """Return whether distinct whole numbers would become the same float64, so that they are codes, not quantities."""
+    digits = all(text.strip().lstrip("+-").isdecimal() for text in texts)
+    return digits and bool((np.abs(values) >= 2**64).any()) and len(np.unique(values)) < len(texts)
 
 
 def _without_marks(cells: Cells) -> tuple[Cells, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -103,6 +103,29 @@ class NumberEncoder:
         states = cut(relative, rows, bins, decimals)
         knots, weights = tuple(state.knots for state in states), tuple(state.weights for state in states)
         return cls(knots, weights, decimals, significant, integer, offset, infinite)
+
+    def refit(self, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> NumberEncoder:
+        """Return an encoder of the same precision whose states follow from other rows.
+
+        Args:
+            values: Integers or floats; NaN is left out.
+            counts: Rows per value. Default: 1 each.
+            bins: Quantile bins beside the atoms, 2 to 10,000. Default: 100.
+
+        Returns:
+            The encoder; this one if those rows have fewer than two different numbers.
+
+        >>> NumberEncoder.fit(np.array([0.25, 1, 2, 3])).refit(np.array([1, 2])).knots
+        ((1.0,), (2.0,))
+        """
+        distinct, rows = _distinct(values, counts)
+        finite_ = np.isfinite(distinct.astype(np.float64))
+        relative, rows = _merged(_relative(distinct[finite_], self.offset), rows[finite_])
+        if len(relative) < 2:
+            return self
+        states = cut(relative, rows, bins, self.decimals)
+        knots, weights = tuple(state.knots for state in states), tuple(state.weights for state in states)
+        return replace(self, knots=knots, weights=weights) if len(knots) > 1 else self
 
     @property
     def num_states(self) -> int:

@@ -49,8 +49,8 @@ class NumberFormat:
             valid: What :meth:`matches` returned. Default: it is called.
 
         Returns:
-            int64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no number; and
-            which texts are numbers.
+            int64 or uint64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no number;
+            and which texts are numbers.
         """
         valid = self.matches(texts) if valid is None else valid.copy()
         plain = texts if valid.all() else [t if good else "nan" for t, good in zip(texts, valid.tolist(), strict=True)]
@@ -58,10 +58,12 @@ class NumberFormat:
             plain = [self._plain(text) for text in plain]
         joined = "\n".join(plain)
         if valid.all() and not any(mark in joined for mark in ".eEnN"):
-            try:
-                return np.array(list(map(int, plain)), dtype=np.int64), valid
-            except OverflowError:
-                pass
+            whole = list(map(int, plain))
+            for dtype in (np.int64, np.uint64):
+                try:
+                    return np.array(whole, dtype=dtype), valid
+                except OverflowError:
+                    continue
         values = np.fromiter(map(float, plain), np.float64, len(plain))
         for place in np.flatnonzero(np.isinf(values)).tolist():
             if "inf" not in plain[place].lower():  # digits beyond the range of float64

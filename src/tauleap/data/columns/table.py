@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +69,7 @@ class TableEncoder:
     Args:
         columns: The columns, in the order of the table.
         dialect: How a file of this table is written.
+        bins: Quantile bins per column that :meth:`refit` uses. Not saved.
 
     >>> from tauleap.data.columns import Cells
     >>> raw = RawTable({"age": Cells.from_texts(["31", "42", "31"]), "unit": Cells.from_texts(["kg"] * 3)})
@@ -81,6 +82,7 @@ class TableEncoder:
 
     columns: tuple[Column, ...]
     dialect: Dialect = Dialect()  # noqa: RUF009 (frozen)
+    bins: int = field(default=BINS, compare=False)
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -164,7 +166,19 @@ class TableEncoder:
                 f"no column has anything to learn ({one_line(types_)})", "give a type, such as types={'x': 'category'}"
             )
             raise TableError(raw.name, [*problems, problem])
-        return cls(tuple(columns), raw.dialect or Dialect())
+        return cls(tuple(columns), raw.dialect or Dialect(), bins)
+
+    def refit(self, raw: RawTable) -> TableEncoder:
+        """Return the encoder with the bins of other rows; types, formats and categories stay as they are.
+
+        Held-out rows that had a part in the bins would seem more probable than fresh rows.
+
+        Args:
+            raw: Rows of the same table, such as those to train on.
+        """
+        return replace(
+            self, columns=tuple(column.refit(raw.columns[column.name], self.bins) for column in self.columns)
+        )
 
     @property
     def sites(self) -> tuple[int, ...]:

@@ -164,6 +164,12 @@ class TableFormat(Format):
         )
         return data, _problem_lines([*raw.problems, *encoded.problems])
 
+    def refit(self, data: Dataset) -> TableFormat:
+        return self if data.source is None else replace(self, encoder=self.encoder.refit(data.source))
+
+    def encode_again(self, data: Dataset) -> Dataset:
+        return data if data.source is None else replace(self.encode(data.source)[0], condition=data.condition)
+
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         path = folder / f"{stem}{self.suffix}"
         decoded = self.decode(x, first=first, seed=seed)
