@@ -257,3 +257,17 @@ def test_held_out_rows_have_no_part_in_the_bins() -> None:
     assert isinstance(encoder, NumberEncoder)
     assert sum(map(sum, encoder.weights)) == 300
     assert "300 training rows alone" in " ".join(model.about["data"])
+
+
+def test_data_that_was_opened_before_the_split_has_the_states_of_the_model(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=400).round(6)
+    path = tmp_path / "t.csv"
+    pandas.DataFrame({"a": values, "b": values > 0}).to_csv(path, index=False)
+    opened = open_data(path)
+    model = tl.fit(opened, steps=2, validation=100, progress=False)
+    assert isinstance(model.form, TableFormat)
+    assert model.form != opened.form
+    assert torch.equal(model.encode(opened).x, model.encode(path).x)
+    other = open_data(path, bins=7)
+    held_out = tl.fit(opened, steps=2, validation=other, progress=False).encode(other)
+    assert torch.equal(held_out.x, opened.dataset.x)

@@ -74,6 +74,8 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) 
     """
     if isinstance(data, LoadedData | Dataset):
         data = data.dataset if isinstance(data, LoadedData) else data
+        # The rows of a table may have been encoded before the bins were fitted on those of training.
+        data = data if form is None else form.encode_again(data)
         return _loaded(data) if load else data
     if is_frame(data):
         if not isinstance(form, TableFormat):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap.data import Dataset
-from tauleap.data.format import Format, LoadedData
+from tauleap.data.format import Format
 from tauleap.data.memory import read
 
 _MOST_HELD_OUT = 10_000
@@ -37,9 +37,7 @@ def split_rows(
         groups = None if groups is None else groups[_known_rows(whole)]
         report.append(f"{gone} rows without any value are left out")
     if not isinstance(validation, bool | int | float):
-        given = validation.dataset if isinstance(validation, LoadedData) else validation
-        if not isinstance(given, Dataset):
-            given = read(given, form=form, num_states=data.num_states)
+        given = read(validation, form=form, num_states=data.num_states, load=False)
         held_out, _ = _with_something(given)
         if held_out.shape != data.shape:
             raise ValueError(f"validation must be rows of the shape {data.shape}, got rows of {held_out.shape}")

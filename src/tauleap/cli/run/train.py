@@ -187,10 +187,11 @@ def train_on(
     if stopped.startswith("SIG"):
         return Trained(model, [], "", stopped)
     x, steps_drawn = _samples(model, seed, None if minutes is None else began + 60 * minutes)
+    form = model.form or loaded.form
     return Trained(
         model,
-        write_samples(out, loaded.form, x, seed),
-        loaded.form.preview(x, loaded.form.preview_rows, seed=seed),
+        write_samples(out, form, x, seed),
+        form.preview(x, form.preview_rows, seed=seed),
         stopped,
         model.sampling_plan(steps=steps_drawn),
     )

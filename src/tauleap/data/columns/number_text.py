@@ -49,8 +49,8 @@ class NumberFormat:
             valid: What :meth:`matches` returned. Default: it is called.
 
         Returns:
-            int64 or uint64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no number;
-            and which texts are numbers.
+            int64 or uint64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no
+            number; and which texts are numbers.
         """
         valid = self.matches(texts) if valid is None else valid.copy()
         plain = texts if valid.all() else [t if good else "nan" for t, good in zip(texts, valid.tolist(), strict=True)]
