@@ -227,3 +227,37 @@ def test_any_bytes_give_a_table_or_one_clear_error(tmp_path: Path, content: byte
     write_delimited(decoded, io.StringIO())
     encoder.describe()
     assert np.isfinite(encoder.log_density(raw)).all()
+
+
+@pytest.mark.parametrize(
+    ("before", "lines"),
+    [
+        ("sep=;\n", 0),
+        ("# made by hand\n", 1),
+        ("# made by hand; see the notes\n\n# 2024\n", 1),
+        ("sep=;\r\n# made; by; hand; in; 2024\r\n", 1),
+    ],
+)
+def test_lines_before_the_table_are_not_its_header(before: str, lines: int, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(before + "name;height\nAda;165\nAlan;178\nAlan;178\n")
+    raw = read_delimited(path)
+    assert list(raw.columns) == ["name", "height"]
+    assert raw.num_rows == 3
+    assert len(raw.problems) == lines
+    assert raw.line(0) == before.count("\n") + 2
+
+
+def test_a_header_that_begins_with_a_number_sign_is_a_header(tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("#chrom\tstart\nx\t1\ny\t2\ny\t7\n")
+    raw = read_delimited(tmp_path / "t.tsv")
+    assert list(raw.columns) == ["#chrom", "start"]
+    assert not raw.problems
+
+
+def test_a_long_cell_is_not_an_open_quote(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"a,b\n{'x' * 200_000},1\ny,2\nz,3\n")
+    raw = read_delimited(tmp_path / "t.csv")
+    assert raw.num_rows == 3
+    assert [str(problem) for problem in raw.problems if "131,072 characters" in str(problem) and problem.line == 2]
+    assert not any("quote is not closed" in str(problem) for problem in raw.problems)

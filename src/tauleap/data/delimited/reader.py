@@ -25,8 +25,16 @@ from tauleap.data.columns.fields import short
 from tauleap.data.columns.raw import Problem, RawTable, TableError
 from tauleap.data.columns.table import MOST_COLUMNS
 from tauleap.data.delimited.encoding import detect_encoding
-from tauleap.data.delimited.records import Lines, records
-from tauleap.data.delimited.sniff import detect_delimiter, detect_header, has_decimal_comma, split
+from tauleap.data.delimited.records import TOO_LONG, Lines, records
+from tauleap.data.delimited.sniff import (
+    announced_delimiter,
+    count_comments,
+    detect_delimiter,
+    detect_header,
+    has_decimal_comma,
+    is_comment,
+    split,
+)
 
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 2**22
@@ -82,15 +90,24 @@ def read_delimited(
     name = str(path)
     encoding, problems = detect_encoding(content, name, encoding)
     sample = list(_head(content, encoding, name))
-    delimiter = delimiter or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(sample))
-    rows = split(sample, delimiter)
-    if not rows:
+    announced = announced_delimiter(sample[0]) if sample else None
+    preamble = int(announced is not None)
+    sample = sample[preamble:]
+    table = [line for line in sample if not is_comment(line)] or sample
+    delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table))
+    if not (rows := split(table, delimiter)):
         raise TableError(name, [*problems, Problem("there are no rows", "add a header and rows")])
     width = _width(rows)
+    if comments := count_comments(sample, delimiter, width):
+        what = f"the first {comments} lines begin" if comments > 1 else "the first line begins"
+        problems = [*problems, Problem(f"{what} with # and are comments", "remove the # if it has the names", line=1)]
+    preamble += comments
+    sample = sample[comments:]
+    rows = split(sample, delimiter)
     if width > MOST_COLUMNS:
         raise TableError(name, [Problem(f"there are {width:,} columns, more than {MOST_COLUMNS:,}", "write fewer")])
     names, header, shift = _names(rows, width, header)
-    reading = _Reading(name, width, header, shift, problems)
+    reading = _Reading(name, width, header, shift, problems, preamble)
     labels = reading.labels(names)
     lines = Lines(content, encoding, name, delimiter)
     columns = reading.columns(records(lines, width), single=width == 1)
@@ -113,8 +130,10 @@ def read_delimited(
 class _Reading:
     """Collect rows column by column, and the problems of the file."""
 
-    def __init__(self, name: str, width: int, header: bool, shift: bool, problems: list[Problem]) -> None:
-        self.name, self.width, self.header, self.shift = name, width, header, shift
+    def __init__(
+        self, name: str, width: int, header: bool, shift: bool, problems: list[Problem], preamble: int
+    ) -> None:
+        self.name, self.width, self.header, self.shift, self.preamble = name, width, header, shift, preamble
         self.problems, self.lines = list(problems), array("q")
         self.left_out, self.silent = 0, 0
 
@@ -168,12 +187,15 @@ class _Reading:
         ]
 
     def _checked(self, rows: Iterator[tuple[int, list[str], str]], single: bool) -> Iterator[list[str]]:
-        awaits_header = self.header
+        awaits_header, preamble = self.header, self.preamble
         for line, row, fault in rows:
             if not row:
                 if not single or awaits_header:
                     continue
                 row = [""]
+            if preamble:
+                preamble -= 1
+                continue
             if awaits_header and len(row) in (self.width, self.width - self.shift):
                 awaits_header = False
                 continue
@@ -186,7 +208,8 @@ class _Reading:
                 self.report(message, "add or remove cells, or write cells with the delimiter in quotes", line)
                 continue
             if fault:
-                self.report(f"{fault}; the line is read without quotes", 'write a quote inside a cell as ""', line)
+                remedy = "shorten the cell" if fault.startswith(TOO_LONG) else 'write a quote inside a cell as ""'
+                self.report(f"{fault}; the line is read without quotes", remedy, line)
             self.lines.append(line)
             yield row
 

@@ -63,6 +63,10 @@ class Lines:
         return first
 
 
+TOO_LONG = "a cell has more than"
+"""The beginning of what is wrong with a line whose cell is longer than the csv module reads."""
+
+
 def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[str], str]]:
     """Yield the rows of a file.
 
@@ -90,7 +94,7 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
         except StopIteration:
             return
         except csv.Error as error:
-            fault = "a quote is not closed" if _is_open(error) or len(lines.taken) > 1 else "a quote ends inside a cell"
+            fault = _fault(error, len(lines.taken))
         number = lines.number - len(lines.taken) + 1
         if not fault and len(lines.taken) > 1 and width is not None and len(row) != width:
             fault = "a quote is not closed"
@@ -108,5 +112,11 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
         yield number, row, fault
 
 
-def _is_open(error: csv.Error) -> bool:
-    return "unexpected end of data" in str(error) or "not closed" in str(error) or "field larger" in str(error)
+def _fault(error: csv.Error, lines: int) -> str:
+    """Return the cause of an error, after the reader has taken a number of lines."""
+    # An open quote makes one cell of the lines that follow, until that cell is too long.
+    if lines == 1 and "field larger" in str(error):
+        return f"{TOO_LONG} {csv.field_size_limit():,} characters"
+    if lines > 1 or "unexpected end of data" in str(error) or "not closed" in str(error):
+        return "a quote is not closed"
+    return "a quote ends inside a cell"

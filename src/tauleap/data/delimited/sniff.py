@@ -15,6 +15,7 @@ from tauleap.data.columns.number_text import NumberFormat
 _NUMBER, _COMMA = NumberFormat(), NumberFormat(",")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _GROUPED = NumberFormat(".", ",")
+_ANNOUNCED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 
 
 def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
@@ -45,6 +46,45 @@ def prepare(lines: Sequence[str], delimiter: str) -> list[str]:
     ['1 2\\n']
     """
     return [f"{' '.join(line.split())}\n" for line in lines] if delimiter == " " else list(lines)
+
+
+def announced_delimiter(line: str) -> str | None:
+    """Return the delimiter that a first line for spreadsheet programs announces, or None for any other line.
+
+    Args:
+        line: The first line of the file.
+
+    >>> announced_delimiter("sep=;\\n"), announced_delimiter("a;b\\n")
+    (';', None)
+    """
+    found = _ANNOUNCED.fullmatch(line.rstrip("\r\n"))
+    return found[1] if found is not None and found[1] in DELIMITERS else None
+
+
+def count_comments(lines: Sequence[str], delimiter: str, width: int) -> int:
+    """Return how many lines before the table are comments: they begin with #, and the last is no header.
+
+    Args:
+        lines: The first lines of the file.
+        delimiter: The delimiter.
+        width: The number of cells of a row.
+
+    >>> count_comments(["# made by hand\\n", "a,b\\n", "1,2\\n"], ",", 2), count_comments(["#a,b\\n", "1,2\\n"], ",", 2)
+    (1, 0)
+    """
+    leading = next((number for number, line in enumerate(lines) if not is_comment(line)), 0)
+    # The last of these lines may have the names, as in "#chrom,start".
+    names = leading > 0 and any(len(row) == width for row in split([lines[leading - 1]], delimiter))
+    return leading - names
+
+
+def is_comment(line: str) -> bool:
+    """Return whether a line begins with #.
+
+    Args:
+        line: The line.
+    """
+    return line.lstrip().startswith("#")
 
 
 def detect_delimiter(lines: Sequence[str]) -> str:
