@@ -1,9 +1,9 @@
-"""Benchmarks: ratios against the paper's algorithm as written, and the accuracy that the speed must not cost.
+"""Benchmarks: speed as a ratio to the paper's algorithm as written, and accuracy.
 
     python -m benchmarks                    every group, one table of figures at the end
     python -m benchmarks rates accuracy     these groups
-    python -m benchmarks --write            also keep the figures in benchmarks/results.md
-    python -m benchmarks --patience 5       measure each ratio for longer, where the machine is busy
+    python -m benchmarks --write            also write the figures to benchmarks/results.md
+    python -m benchmarks --patience 5       measure each ratio 5 times longer, for a busy machine
 
 A group is a file of this folder. To add one, write a file with functions that yield rows:
 
@@ -14,11 +14,11 @@ A group is a file of this folder. To add one, write a file with functions that y
         ours, theirs = side_by_side(lambda: ..., lambda: ...)
         yield Row("tau-leaping, music shapes", theirs / ours, "x faster", at_least=2.0)
 
-Nothing else is needed: the file's name is the group's name. A row without ``at_least`` or ``at_most`` is for
-information. ``side_by_side`` times two calls in turn and takes the best of each, since only ratios measured in one run
-mean something on a machine that does other work as well; for the same reason one thread is used unless ``--threads``
-says otherwise: a second one, when its core is taken, mostly waits for it. ``peak_memory`` counts the bytes that a call
-holds at its worst moment. No test asserts any of this.
+The name of the file is the name of the group. A row without ``at_least`` or ``at_most`` has no target.
+``side_by_side`` times two calls alternately and takes the best time of each, since only ratios of one run are
+meaningful on a machine that does other work as well. For the same reason ``--threads`` is 1 by default: a second thread
+waits if its core is busy. ``peak_memory`` returns the peak of the bytes that a call allocates. No test asserts these
+figures.
 """
 
 from benchmarks._denoiser import FixedLogits

@@ -1,4 +1,4 @@
-"""A denoiser that costs nothing, so that what is timed is the rest."""
+"""A denoiser without cost, so that only the other computations are timed."""
 
 from __future__ import annotations
 

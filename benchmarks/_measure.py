@@ -1,4 +1,4 @@
-"""Time and memory of calls."""
+"""Measure time and memory of calls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler, which counts memory, would report its every start
+os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # The profiler, which counts memory, would log every start.
 
 
 _PATIENCE = 1.0
 
 
-def be_patient(factor: float) -> None:
-    """Let ``side_by_side`` run longer: on a busy machine that finds quiet moments."""
+def set_patience(factor: float) -> None:
+    """Let ``side_by_side`` run longer, so that a busy machine has idle moments."""
     global _PATIENCE
     _PATIENCE = factor
 
@@ -28,11 +28,10 @@ def be_patient(factor: float) -> None:
 def side_by_side(
     ours: Callable[[], object], theirs: Callable[[], object], *, seconds: float = 4.0, rounds: int = 5
 ) -> tuple[float, float]:
-    """The time of each call in seconds: the best of at least ``rounds`` turns; ``seconds`` in all, or more.
+    """Return the best time of each call in seconds, of at least ``rounds`` rounds and ``seconds`` in total.
 
-    A turn calls one of them three times in a row, since the first call finds the cache and the heap as the other side
-    left them, which is not how either is used. With one thread the processor's own time is taken, which leaves out what
-    other programs take.
+    A round makes each call three times in a row, since the first one runs with the cache and heap of the other call.
+    With one thread the CPU time of the process is measured, which excludes other programs.
     """
     clock = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
     best = {ours: float("inf"), theirs: float("inf")}
@@ -48,11 +47,11 @@ def side_by_side(
 
 
 def peak_memory(call: Callable[[], object]) -> int:
-    """The most bytes that tensors made during ``call`` hold at one time, its result among them.
+    """Return the peak of the bytes of tensors that ``call`` allocates, including its result.
 
-    Every allocation and release of torch's CPU allocator is counted; what the matrix library keeps for itself is not.
+    All allocations of torch's CPU allocator are counted, but not the buffers of the matrix library.
     """
-    _check_the_meter()
+    _check_peak_memory()
     return _peak(call)
 
 
@@ -65,21 +64,21 @@ def _peak(call: Callable[[], object]) -> int:
         profiler.export_chrome_trace(str(path))
         events = json.loads(path.read_text())["traceEvents"]
     changes = sorted((e["ts"], e["args"]["Addr"], e["args"]["Bytes"]) for e in events if e["name"] == "[memory]")
-    held: dict[int, int] = {}
+    sizes: dict[int, int] = {}
     now = peak = 0
     for _, address, size in changes:
         if size > 0:
-            held[address] = size
+            sizes[address] = size
             now += size
         else:
-            now -= held.pop(address, 0)  # memory from before the call does not count when it is given back
+            now -= sizes.pop(address, 0)  # Memory from before the call is not counted when it is freed.
         peak = max(peak, now)
     return peak
 
 
 @cache
-def _check_the_meter() -> None:
-    """Measures what is known: three arrays at the worst moment, four in all."""
+def _check_peak_memory() -> None:
+    """Measure a known case: three arrays at the peak, four in total."""
 
     def known() -> torch.Tensor:
         first = torch.ones(1000, 1000)
@@ -89,4 +88,4 @@ def _check_the_meter() -> None:
 
     peak, array = _peak(known), 4_000_000
     if not 3 * array <= peak < 3 * array + 4096:
-        raise RuntimeError(f"the memory meter is wrong: it gives {peak / array:.4f} arrays where there are 3")
+        raise RuntimeError(f"peak_memory is wrong: it returned {peak / array:.4f} arrays instead of 3")

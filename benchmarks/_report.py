@@ -1,4 +1,4 @@
-"""The table on the screen, and the one that is kept."""
+"""Print the table of results, and write it to a file."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def machine() -> str:
 
 def show(console: Console, results: dict[str, list[Row]]) -> None:
     table = Table(title="Benchmarks", caption=machine())
-    for column in ("group", "what", "measured", "target", ""):
+    for column in ("group", "case", "measured", "target", ""):
         table.add_column(column, justify="right" if column in ("measured", "target") else "left")
     for group, rows in results.items():
         table.add_section()
@@ -35,8 +35,8 @@ def show(console: Console, results: dict[str, list[Row]]) -> None:
             mark = f"[{_COLOURS[row.reached]}]{_MARKS[row.reached]}"
             table.add_row(group, row.name, row.figure, row.target, mark)
     console.print(table)
-    wanted = [row.reached for rows in results.values() for row in rows if row.reached is not None]
-    console.print(f"{sum(wanted)} of {len(wanted)} targets reached")
+    reached = [row.reached for rows in results.values() for row in rows if row.reached is not None]
+    console.print(f"{sum(reached)} of {len(reached)} targets reached")
 
 
 def write(results: dict[str, list[Row]], command: str) -> None:

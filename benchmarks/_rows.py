@@ -11,7 +11,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """One figure: ``value`` in ``unit``, and what it should reach."""
+    """One figure, ``value`` in ``unit``, and its target."""
 
     name: str
     value: float
@@ -27,7 +27,7 @@ class Row:
 
     @property
     def reached(self) -> bool | None:
-        """Whether the target is reached; None where there is none."""
+        """Whether the target is reached; None if there is no target."""
         if self.at_least is not None:
             return self.value >= self.at_least
         return None if self.at_most is None else self.value <= self.at_most
@@ -48,13 +48,13 @@ _GROUPS: dict[str, list[Benchmark]] = {}
 
 
 def benchmark(function: Benchmark) -> Benchmark:
-    """Registers a function that yields rows, under the name of its file."""
+    """Register a function that yields rows, under the name of its file."""
     _GROUPS.setdefault(function.__module__.rpartition(".")[2], []).append(function)
     return function
 
 
 def groups() -> list[str]:
-    """The files of this folder that hold benchmarks."""
+    """Return the names of the files of this folder that have benchmarks."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
             importlib.import_module(f"benchmarks.{module.name}")

@@ -1,7 +1,7 @@
-"""How far kernels and rates are from the truth, at the settings of the paper's experiments.
+"""Errors of kernels and rates, at the settings of the paper's experiments.
 
 The reference for kernels is the series ``exp(c R) = sum_k Poisson(k; lam c) (I + R / lam)^k`` in numpy's longdouble (64
-bits of mantissa on x86): it adds and multiplies nonnegative numbers only, so every entry is right in relative terms.
+bits of mantissa on x86): it adds and multiplies nonnegative numbers only, so every entry has a small relative error.
 The reference for rates sums over the whole joint space with those kernels: ``R_t(v, x) q_t(x with v) / q_t(x)``.
 """
 
@@ -34,7 +34,7 @@ from tauleap.noise import (
 
 _TIMES = (1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.7, 0.9, 1.0)
 _SMALLEST = 1e-30
-_TERMS = 80  # at lam c <= 1 what is left out is below 1 / 80! = 1e-119
+_TERMS = 80  # At lam c <= 1 the truncated terms are below 1 / 80! = 1e-119.
 _LARGEST_LOGIT = 3e38
 
 Total = Callable[[np.longdouble], np.longdouble]
@@ -49,12 +49,12 @@ def _constant(beta: float) -> Total:
     return lambda t: np.longdouble(beta) * t
 
 
-def _from_share(moved: Callable[[np.longdouble], np.longdouble]) -> Total:
+def _from_fraction(moved: Callable[[np.longdouble], np.longdouble]) -> Total:
     return lambda t: -np.log1p(-(1 - np.longdouble(1e-3)) * moved(t))
 
 
-_log_linear = _from_share(lambda t: t)
-_cosine = _from_share(lambda t: np.sin(np.longdouble("3.14159265358979323846") / 2 * t))
+_log_linear = _from_fraction(lambda t: t)
+_cosine = _from_fraction(lambda t: np.sin(np.longdouble("3.14159265358979323846") / 2 * t))
 
 
 class Reference:
@@ -116,7 +116,7 @@ def kernels() -> Iterator[Row]:
 
 
 def _cycle(states: int) -> Tensor:
-    """Round and round in one direction, at unlike rates: no detailed balance."""
+    """Return a generator that moves in one direction around a circle at different rates: no detailed balance."""
     rates = torch.diag(torch.linspace(0.1, 3.0, states, dtype=torch.float64)).roll(1, 1)
     return rates - torch.diag(rates.sum(1))
 
@@ -145,7 +145,7 @@ def exact_rates() -> Iterator[Row]:
 
 
 def _rates_error(reverse: ReverseProcess, reference: Reference, pmf: Tensor, t: float) -> float:
-    """Over every state of the joint space that the law can come to."""
+    """Return the largest error over every reachable state of the joint space."""
     size, sites = pmf.shape[0], pmf.ndim
     kernel = reference.kernel(t)
     law = pmf.numpy().astype(np.longdouble)
@@ -154,14 +154,14 @@ def _rates_error(reverse: ReverseProcess, reference: Reference, pmf: Tensor, t: 
     x = torch.cartesian_prod(*[torch.arange(size)] * sites).reshape(-1, sites)
     beta = float(reverse.process.schedule.rate(t))
     worst = 0.0
-    for some in x.split(2**21 // (size * sites)):
-        here = law[tuple(some.T.numpy())]
+    for block in x.split(2**21 // (size * sites)):
+        here = law[tuple(block.T.numpy())]
         possible = here > 0
-        some, here = some[torch.from_numpy(possible)], here[possible]
-        ours = reverse.rates(some, t).numpy()
+        block, here = block[torch.from_numpy(possible)], here[possible]
+        ours = reverse.rates(block, t).numpy()
         for site in range(sites):
-            there = np.moveaxis(law, site, -1)[tuple(np.delete(some.T.numpy(), site, axis=0))]
-            truth = beta * reference.rates.T[some[:, site].numpy()] * there / here[:, None]
+            there = np.moveaxis(law, site, -1)[tuple(np.delete(block.T.numpy(), site, axis=0))]
+            truth = beta * reference.rates.T[block[:, site].numpy()] * there / here[:, None]
             worst = max(worst, _worst(ours[:, site], truth))
     return worst
 

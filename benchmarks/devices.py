@@ -36,8 +36,8 @@ _STEPS: list[Sampler] = [
     WithCorrector(TauLeaping(), 1),
 ]
 _JUMP_BY_JUMP: list[Sampler] = [Uniformization()]
-"""No limit: how many samples have another candidate, and how many of them jump, are values on the device. With noise
-that is not of rank one, candidates are thinned in a loop whose length is one too."""
+"""Samplers without a limit: the number of samples with another candidate, and the number of jumps, are values on the
+device. For noise that is not rank one, so is the length of the loop that thins candidates."""
 
 
 @benchmark

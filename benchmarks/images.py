@@ -20,8 +20,8 @@ SHAPE = (8, 3, 32, 32)
 TAU = 0.001
 
 
-class Two(nn.Module):
-    """Return two numbers per site at no cost, instead of the network's."""
+class TwoOutputs(nn.Module):
+    """Replace the network: return two constants per site at no cost."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,8 +33,8 @@ class Two(nn.Module):
 
 @benchmark
 def sampling() -> Iterator[Row]:
-    """Logistic, reverse rates and the draw, every time with a new kernel; against the network's forward pass."""
-    reverse, network = ReverseProcess(gaussian_noise(), TruncatedLogistic(Two(), LEVELS)), UNet().eval()
+    """Compare logistic, reverse rates and sampling, with a new kernel each time, with the network's forward pass."""
+    reverse, network = ReverseProcess(gaussian_noise(), TruncatedLogistic(TwoOutputs(), LEVELS)), UNet().eval()
     x, times = torch.randint(LEVELS, SHAPE, generator=torch.Generator().manual_seed(0)), torch.full((8,), 0.5)
     for sampler in (TauLeaping(), Ancestral()):
         for t in (0.02, 0.1, 0.5, 1.0):
@@ -45,22 +45,22 @@ def sampling() -> Iterator[Row]:
                 return sampler.step(reverse, x, now, now - TAU)
 
             with torch.no_grad():
-                taken, alone = side_by_side(ours, lambda: network(x, times), seconds=0.0, rounds=2)
+                our_time, network_time = side_by_side(ours, lambda: network(x, times), seconds=0.0, rounds=2)
             name = f"images, batch 8, t = {t}: {sampler} beside the U-Net's pass"
-            yield Row(name, 100 * taken / alone, "% of it", at_most=5.0)
+            yield Row(name, 100 * our_time / network_time, "% of it", at_most=5.0)
 
 
 @benchmark
 def training() -> Iterator[Row]:
-    """Noise, logistic, loss and their gradient; against the network's forward and backward pass."""
-    reverse, network = ReverseProcess(gaussian_noise(), TruncatedLogistic(Two(), LEVELS)), UNet()
+    """Compare noise, logistic, loss and gradient with the network's forward and backward pass."""
+    reverse, network = ReverseProcess(gaussian_noise(), TruncatedLogistic(TwoOutputs(), LEVELS)), UNet()
     x, times = torch.randint(LEVELS, SHAPE, generator=torch.Generator().manual_seed(0)), torch.full((8,), 0.5)
     for name, objective in (("complete bound", CompleteElbo()), ("the paper's", one_pass())):
-        taken, alone = side_by_side(
+        our_time, network_time = side_by_side(
             lambda objective=objective: objective(reverse, x).mean().backward(),
             lambda: network(x, times).sum().backward(),
             seconds=0.0,
             rounds=1,
         )
         label = f"images, batch 8, {name}: loss beside the U-Net's two passes"
-        yield Row(label, 100 * taken / alone, "% of it", at_most=10.0)
+        yield Row(label, 100 * our_time / network_time, "% of it", at_most=10.0)

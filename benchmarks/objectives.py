@@ -1,8 +1,8 @@
 """Losses at the shapes of the paper's experiments: forward and backward, kernel and noising included, no network.
 
-Against L_eCT as published (Appendix C.4), the loss that the paper trains with, in its factorised form with one dense
-kernel a sample and everything that it needs picked out of the matrices by lists of indices. Complete or not, every
-objective here does more than that one: kernels right to the last digit, float64 where float32 has no number.
+The reference is L_eCT as published (Appendix C.4), the paper's training loss, in its factorised form with one dense
+kernel per sample and entries selected by lists of indices. Every objective here computes more than that one: exact
+kernels, and float64 where float32 underflows.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from tauleap.noise import BirthDeath, Constant, Exponential, ForwardProcess, Gau
 from tauleap.objective import CompleteElbo, CrossEntropy, DiscreteTimeElbo, Objective, PaperElbo
 
 
-class Answers(Denoiser):
-    """Says ``logits`` (batch, *shape, S) of every batch that is put to it, however many at once."""
+class RepeatedLogits(Denoiser):
+    """Return ``logits`` (batch, *shape, S) for every batch of this size in the input."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
@@ -38,15 +38,14 @@ class Answers(Denoiser):
 class PlainLoss(DenseRates):
     """L_eCT in the factorised form of Appendix C.3: one pass on x~ for both terms.
 
-    As published, every quantity of the two terms and of the normaliser is picked out of the matrices anew, by slices
-    or by lists with an index for every entry, whichever the authors' program has there. ``tidy`` picks each out once,
-    by slices.
+    As published, every quantity of the two terms and of the normaliser is selected in the matrices again, by slices
+    or by lists with an index per entry, as in the authors' program. ``tidy`` selects each once, by slices.
     """
 
     def __init__(self, process: ForwardProcess, *, tidy: bool = False) -> None:
         super().__init__(process)
         self.tidy = tidy
-        self.small = 1e-9  # added to what is divided by, as published
+        self.small = 1e-9  # added to denominators, as published
 
     def __call__(self, logits: Tensor, data: Tensor) -> Tensor:
         x0, logits = data.flatten(1), logits.flatten(1, -2)
@@ -77,7 +76,7 @@ class PlainLoss(DenseRates):
         return (outflow - signal / norm).mean()
 
     def noised_and_jumped(self, x0: Tensor, kernels: Tensor, forward: Tensor) -> Tensor:
-        """x~: noise, then one forward jump at a site that is drawn by the sites' rates."""
+        """Return x~: noise, then one forward jump at a site that is sampled by its rate."""
         x = Categorical(by_columns(kernels.mT, x0)).sample()
         leaving = by_columns(forward.mT, x).scatter(-1, x[..., None], 0.0)
         each, site = torch.arange(len(x)), Categorical(leaving.sum(-1)).sample()
@@ -89,8 +88,8 @@ class PlainLoss(DenseRates):
 def losses(
     process: ForwardProcess, x0: Tensor, logits: Tensor, objective: Objective
 ) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
-    """Calls that take the gradient of the objective and of the plain loss in the logits."""
-    reverse, plain = ReverseProcess(process, Answers(logits)), PlainLoss(process)
+    """Return functions that compute the gradient of the objective and of the plain loss in the logits."""
+    reverse, plain = ReverseProcess(process, RepeatedLogits(logits)), PlainLoss(process)
 
     def ours() -> Tensor:
         return torch.autograd.grad(objective(reverse, x0).mean(), logits)[0]
@@ -161,7 +160,7 @@ def text() -> Iterator[Row]:
     states = 50_257
     process = RankOne(torch.full((states,), 1 / states, dtype=torch.float64), LogLinear())
     x0, logits = torch.randint(states, (4, 64)), torch.randn(4, 64, states).requires_grad_()
-    reverse = ReverseProcess(process, Answers(logits))
+    reverse = ReverseProcess(process, RepeatedLogits(logits))
 
     def ours() -> Tensor:
         return torch.autograd.grad(CompleteElbo()(reverse, x0).mean(), logits)[0]

@@ -1,13 +1,13 @@
-"""The paper's computation as written: what the other files of this folder measure against.
+"""The paper's computation as written, the reference of the other files of this folder.
 
-A kernel is ``Q exp(Lambda c(t)) Q^-1`` (Section 4.1), one (S, S) matrix a sample, in float32, and the reverse rates are
-the formula of Proposition 3: take ``q(x | x0)`` and ``R_t(v, x)`` out of the matrices for every sample, site and state,
-and multiply by the kernel once.
+A kernel is ``Q exp(Lambda c(t)) Q^-1`` (Section 4.1), one (S, S) matrix per sample, in float32, and the reverse rates
+are the formula of Proposition 3: take ``q(x | x0)`` and ``R_t(v, x)`` out of the matrices for every sample, site and
+state, and multiply by the kernel once.
 
     Rhat(v) = R_t(v, x) sum_x0 p(x0 | x) / q(x | x0) q(v | x0)
 
-No structure is used, nothing is kept between calls but the eigendecomposition, and small kernel entries are whatever
-float32 makes of them.
+No structure is used, only the eigendecomposition is cached between calls, and small kernel entries have the rounding
+errors of float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tauleap.noise import ForwardProcess
 
 
 def by_lists(matrices: Tensor, x: Tensor) -> Tensor:
-    """matrices[b, u, x[b, d]] at [b, d, u], from three lists with an index for every entry, as the authors do it."""
+    """Return matrices[b, u, x[b, d]] at [b, d, u] by three lists with an index per entry, as in the authors' code."""
     batch, states, _ = matrices.shape
     samples = torch.arange(batch).repeat_interleave(x[0].numel() * states)
     return matrices[samples, torch.arange(states).repeat(x.numel()), x.flatten().repeat_interleave(states)].reshape(
@@ -30,17 +30,17 @@ def by_lists(matrices: Tensor, x: Tensor) -> Tensor:
 
 
 def by_entries(matrices: Tensor, x: Tensor) -> Tensor:
-    """The same without the lists: indices of unlike shapes, still one look-up an entry."""
+    """Return the same without lists: by broadcast indices, still one look-up per entry."""
     return matrices[torch.arange(len(x))[:, None, None], torch.arange(matrices.shape[1]), x[..., None]]
 
 
 def by_columns(matrices: Tensor, x: Tensor) -> Tensor:
-    """The same, one look-up a column: as quick as indexing gets."""
+    """Return the same with one look-up per column, the fastest indexing."""
     return matrices[torch.arange(len(x))[:, None], :, x]
 
 
 class DenseRates:
-    """The rates of ``process`` with one dense kernel a sample; ``take`` picks the columns of x out of the matrices."""
+    """The rates of ``process`` with one dense kernel per sample; ``take`` selects the columns of x in the matrices."""
 
     def __init__(self, process: ForwardProcess, take: Callable[[Tensor, Tensor], Tensor] = by_lists) -> None:
         self.schedule, self.take = process.schedule, take

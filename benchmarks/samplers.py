@@ -18,19 +18,19 @@ TAU = 0.001  # the paper's step in both experiments
 
 
 class PlainLeap:
-    """Algorithm 1, line by line: rates of all states of all sites, a Poisson variable for each, and their sum."""
+    """Algorithm 1 as written: rates of all states of all sites, a Poisson variable for each, and their sum."""
 
     def __init__(self, process: ForwardProcess) -> None:
         self.dense, self.ordinal, self.num_states = DenseRates(process), process.ordinal, process.num_states
 
     def __call__(self, logits: Tensor, x: Tensor, t: float, tau: float) -> Tensor:
         rates = self.dense.rates(logits, x, torch.full((len(x),), t))
-        # The authors' code also cuts off what float32 makes of small kernel entries, which may be negative or infinite.
+        # The authors' code also clamps rates, since small kernel entries in float32 may be negative or infinite.
         jumps = torch.poisson(tau * rates.nan_to_num_(0.0, 0.0, 0.0).clamp_(0.0, 1e4))
-        moved = x + (jumps * (torch.arange(self.num_states) - x[..., None])).sum(-1).long()
+        x_next = x + (jumps * (torch.arange(self.num_states) - x[..., None])).sum(-1).long()
         if not self.ordinal:
-            moved = torch.where(jumps.sum(-1) > 1, x, moved)
-        return moved.clamp(0, self.num_states - 1)
+            x_next = torch.where(jumps.sum(-1) > 1, x, x_next)
+        return x_next.clamp(0, self.num_states - 1)
 
 
 @benchmark
@@ -50,9 +50,9 @@ def images() -> Iterator[Row]:
 
 
 def _rows(name: str, process: ForwardProcess, logits: Tensor, x: Tensor, t: float, *, faster: float) -> Iterator[Row]:
-    """``x`` are uniform draws and ``logits`` normal ones: a network's first steps. Trained ones jump less.
+    """Compare one step, with uniform ``x`` and normal ``logits`` as of an untrained network; trained ones jump less.
 
-    Every step has a time of its own, as in a run, and so a kernel that has to be made.
+    Every step has a new time, as in sampling, so its kernel is not cached.
     """
     reverse, sampler, plain = ReverseProcess(process, FixedLogits(logits)), TauLeaping(), PlainLeap(process)
     generator, steps = torch.Generator().manual_seed(0), count()

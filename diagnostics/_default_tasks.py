@@ -1,5 +1,4 @@
-"""The models of ``default_samplers.py``, and the errors of their samples: 0 for perfect ones, as far as a finite set
-of samples can be perfect."""
+"""The models of ``default_samplers.py``, and the errors of their samples: 0 for exact samples, up to sampling noise."""
 
 from __future__ import annotations
 
@@ -23,17 +22,17 @@ import make_some
 
 SEED = 0
 DIGIT_ROUGHNESS = 0.06672
-"""Mean absolute difference of neighbouring pixels / 255 in the 10,000 test images of MNIST, the mean of the classes."""
+"""Mean absolute difference of neighbouring pixels / 255 in the 10,000 test images of MNIST, averaged over classes."""
 DIGIT_EDGES = torch.tensor([1, 8, 32, 128])
 DIGIT_DIFFERENCES = torch.tensor([0.80683, 0.02202, 0.03334, 0.08110, 0.05671], dtype=torch.float64)
-"""Law of these absolute differences in levels, 0, 1-7, 8-31, 32-127 and 128-255, of the same images."""
+"""Distribution of these differences over 0, 1-7, 8-31, 32-127 and 128-255 levels, for the same images."""
 
 Error = Callable[[Tensor], float]
 
 
 @dataclass(frozen=True)
 class Task:
-    """A model, the errors of a set of its samples, and how many samples are drawn.
+    """A model, the errors of a set of its samples, and the number of samples.
 
     Args:
         model: The model.
@@ -57,7 +56,7 @@ class Task:
 
 
 def table_task(process: str) -> Task:
-    """Return a fitted table of five columns whose law is known.
+    """Return a fitted table of five columns with a known distribution.
 
     Args:
         process: The noise by its name, as ``tl.fit`` takes it.
@@ -119,7 +118,7 @@ def text_task(process: str, length: int = 32) -> Task:
 
 
 def digits_task() -> Task:
-    """Return the shipped digits, as many of each class; noise that is left or smoothed away shows in neighbours."""
+    """Return the shipped digits, equally many per class; errors of the noise show in differences of neighbours."""
 
     def roughness(x: Tensor) -> float:
         pixels = x.double().reshape(-1, 28, 28) / 255
@@ -140,13 +139,13 @@ def digits_task() -> Task:
 
 
 def music_task() -> Task:
-    """Return the shipped melodies, measured against exact samples of the same model."""
+    """Return the shipped melodies, compared with exact samples of the same model."""
     model = tl.load("music-small")
     exact = model.sample(48, sampler=FirstHitting(), seed=SEED + 1, states=True)
     rest, edges = 128, torch.tensor([1, 3, 6, 13])
 
     def intervals(x: Tensor) -> Tensor:
-        """The law of |change of pitch| in semitones, 0, 1-2, 3-5, 6-12 and above, and of changes from or to a rest."""
+        """Return frequencies of pitch changes of 0, 1-2, 3-5, 6-12 and more semitones, and of changes of rests."""
         before, after = x[:, :-1].flatten(), x[:, 1:].flatten()
         place = torch.bucketize((after - before).abs(), edges, right=True)
         place[(before != after) & ((before == rest) | (after == rest))] = 5

@@ -1,8 +1,8 @@
-"""Run many hostile cases, each in a process of its own, and count how they end.
+"""Run many hostile cases, each in a separate process, and count their outcomes.
 
-A case runs in a fork of a process that has imported torch, so that it takes milliseconds. Its address space is limited
-and a watchdog kills it when it hangs, so that one bad case does not end the whole run. Everything that a case does
-follows from the seed and its number: ``--only NUMBER`` runs it again, here and under a debugger.
+A case runs in a fork of a process that has imported torch, so it takes milliseconds. Its address space is limited, and
+a watchdog kills it if it hangs, so one bad case does not stop the whole run. A case is determined by the seed and its
+number: ``--only NUMBER`` runs it again, also under a debugger.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Case = Callable[[random.Random, Path], "tuple[str, str, str]"]
 
 @dataclass(frozen=True)
 class Ending:
-    """How one case ended."""
+    """The outcome of one case."""
 
     case: int
     what: str
@@ -59,7 +59,7 @@ class Ending:
 
 
 def attempt(call: Callable[[], object], name: str, printed: Callable[[str], str] = str) -> tuple[str, str]:
-    """Call it and classify the exception.
+    """Call a function and classify its exception.
 
     A clear message contains ``name`` and has one line, or one line per problem of a table.
 
@@ -105,7 +105,7 @@ def command(arguments: list[str]) -> tuple[str, str]:
 
 
 def worst(*endings: tuple[str, str]) -> tuple[str, str]:
-    """The ending that matters among those of several calls: the first bad one, or the last."""
+    """Return the decisive outcome of several calls: the first bad one, or the last."""
     return next((ending for ending in endings if ending[0] in BAD), endings[-1])
 
 
@@ -123,7 +123,7 @@ def _has_controls(text: str) -> bool:
 
 
 class Running:
-    """One case in a process of its own."""
+    """One case in a separate process."""
 
     def __init__(self, number: int, case: Case, seed: int, scratch: Path) -> None:
         self.number, self.began = number, time.monotonic()
@@ -137,7 +137,7 @@ class Running:
             _be_the_child(number, case, seed, self.folder, self.result, self.stack)
 
     def poll(self) -> Ending | None:
-        """How it ended, or None while it runs."""
+        """Return the outcome, or None while it runs."""
         waited = self._seconds_without_a_core()
         pid, status, usage = os.wait4(self.pid, os.WNOHANG)
         seconds, hung = time.monotonic() - self.began, False
@@ -160,7 +160,7 @@ class Running:
         return Ending(self.number, what, kind, message, round(seconds, 2), usage.ru_maxrss // 1024)
 
     def _seconds_without_a_core(self) -> float:
-        """How long the case was ready to run while other processes had the machine: it does not count as a hang."""
+        """Return the time for which the case waited for a busy CPU, which does not count as a hang."""
         try:
             return int(Path(f"/proc/{self.pid}/schedstat").read_text().split()[1]) / 1e9
         except (OSError, IndexError):
@@ -190,7 +190,7 @@ def _address_space() -> int:
 
 
 def in_a_process(make: Callable[[], object], modules: Path | None = None) -> None:
-    """Call it in a fork, so that no thread it starts is there when cases are forked.
+    """Call a function in a fork, so that its threads do not exist when cases are forked.
 
     The modules that it imported are imported here too, by way of the file ``modules``, so that no case has to: those of
     a training step take a second.

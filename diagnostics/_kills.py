@@ -17,14 +17,14 @@ from pathlib import Path
 from typing import Any
 
 _PATHS = {"os.rename": 1, "os.remove": 0, "os.mkdir": 0, "os.rmdir": 0, "os.symlink": 1, "os.truncate": 0, "os.link": 1}
-"""Python announces these events before they happen; the number is the position of the path that changes."""
+"""Audit events that Python raises before these operations; the number is the position of the changed path."""
 _FOLDERS = {"os.rename": 3, "os.remove": 1, "os.mkdir": 2, "os.rmdir": 1, "os.symlink": 2, "os.link": 3}
-"""The position of the descriptor of the folder to which a path is relative."""
+"""The position of the descriptor of the folder to which a path is relative, by event."""
 
 
 @dataclass
 class Counter:
-    """Counts the file operations of this process below ``root``, and kills it before number ``last``.
+    """Count the file operations of this process below ``root``, and kill it before number ``last``.
 
     An operation is to open a file for writing, to write, to write half of it, to flush, to truncate, to rename, to
     link, to make a folder, or to remove.
@@ -35,7 +35,7 @@ class Counter:
     done: int = 0
 
     def install(self) -> None:
-        """Count from now on, until the process ends."""
+        """Start to count, until the process ends."""
         sys.addaudithook(self._event)
         original_open, original_fsync = io.open, os.fsync
 
@@ -58,7 +58,7 @@ class Counter:
         os.fsync = fsync_counted
 
     def tick(self) -> None:
-        """Count an operation that is about to happen, or end here."""
+        """Count an operation before it happens, or kill the process."""
         if self.done == self.last:
             os.kill(os.getpid(), signal.SIGKILL)
         self.done += 1
@@ -98,7 +98,7 @@ class _CountedFile(io.FileIO):
 
 @dataclass(frozen=True)
 class Life:
-    """How a process ended: its exit code, the number of its file operations if it was not killed, what it printed."""
+    """The end of a process: exit code, number of file operations if it was not killed, and output."""
 
     code: int
     operations: int
@@ -106,7 +106,7 @@ class Life:
 
 
 def live(work: Path, run: Callable[[], int], last: int | None = None) -> Life:
-    """Run a function in the folder ``work`` in a process forked from this one, killed before operation ``last``."""
+    """Run a function in the folder ``work`` in a forked process, which is killed before operation ``last``."""
     with tempfile.TemporaryDirectory() as beside:
         count, log = Path(beside, "count"), Path(beside, "log")
         pid = os.fork()
@@ -133,7 +133,7 @@ def live(work: Path, run: Callable[[], int], last: int | None = None) -> Life:
 
 
 def preload(run: Callable[[], int], work: Path) -> None:
-    """Import here what a function imports while it runs, so that every process forked from now on has it."""
+    """Import the modules that a function imports when it runs, so that forked processes already have them."""
     listed = work / "modules"
 
     def run_and_list() -> int:

@@ -1,4 +1,4 @@
-"""Ways to damage a file: bytes, numbers in text, nodes of JSON, and what a name in a folder leads to."""
+"""Mutations of files: bytes, numbers in text, nodes of JSON, and the kind of a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers go from the scripts of this folder into the documentation between two marks, and are never typed."""
+"""Write results into the documentation between two marks, so that no number is typed by hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ FIGURES = DOCS / "figures"
 
 
 def write(page: str, name: str, text: str) -> None:
-    """Replaces what stands between the marks ``name`` in docs/``page``."""
+    """Replace the text between the marks ``name`` in docs/``page``."""
     path = DOCS / page
     begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
     before, found, rest = path.read_text(encoding="utf-8").partition(begin)
@@ -20,6 +20,6 @@ def write(page: str, name: str, text: str) -> None:
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """A table in Markdown, the first column to the left and the others to the right."""
+    """Return a Markdown table, the first column left-aligned and the others right-aligned."""
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)

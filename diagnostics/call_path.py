@@ -3,10 +3,10 @@
     python diagnostics/call_path.py sample     # tauleap sample toy -n 100
     python diagnostics/call_path.py step       # one step of training, after three others
 
-Prints the number of distinct Python functions of ``src/tauleap`` that are called, the number of files they are in, and
-the number of file changes: consecutive calls whose files differ. By first calls it is the path of a reader, who reads a
-function once; by all calls a loop of 100 steps counts 100 times. ``--files`` also prints how many changes of the
-reader's path lead into each file.
+It prints the number of distinct Python functions of ``src/tauleap`` that are called, the number of their files, and the
+number of file changes, which are consecutive calls in different files. Counted by first calls, this is the path of a
+reader, who reads a function once; counted by all calls, a loop of 100 steps counts 100 times. ``--files`` also prints
+the number of changes of the reader's path into each file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _STEP = 3  # earlier steps fill the caches of kernels
 
 
 class CallPath:
-    """The calls of functions of the package, in their order."""
+    """The calls of functions of the package, in order."""
 
     def __init__(self) -> None:
         self.calls: list[CodeType] = []
@@ -58,7 +58,7 @@ class CallPath:
             self.calls.append(code)
 
     def report(self, *, files: bool) -> str:
-        """Return the numbers in one line, and how many changes lead into each file.
+        """Return the counts in one line, and the number of changes into each file.
 
         Args:
             files: Whether to add a line per file.
@@ -118,7 +118,7 @@ def _profiled(profile: CallPath, work: Callable[[], object]) -> None:
 
 
 def main() -> None:
-    """Print the path of what the command line names."""
+    """Print the path of the case that the command line names."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("what", choices=["sample", "step"])
     parser.add_argument("--files", action="store_true", help="also print how many changes lead into each file")

@@ -1,11 +1,11 @@
-"""Orders of convergence: total variation to the target against the work, on spaces where the whole law can be pushed.
+"""Measure orders of convergence: exact total variation against network evaluations, on enumerable spaces.
 
     python diagnostics/convergence.py [--write]
 
-Two dependent sites of three states under each kind of noise, and one site of a smooth law, with the exact denoiser.
-The start is q_1, there is no final step, and the target is q at t = 0.1; nothing is drawn but the number of evaluations
-of FirstJump. Slopes are regressions over the four finest grids. ``--write`` puts figure and table into
-docs/samplers.md.
+Two dependent sites of three states under each kind of noise, and one site with a smooth distribution, with the exact
+denoiser. The initial distribution is q_1, there is no final step, and the target is q at t = 0.1. Only the number of
+evaluations of FirstJump is random. Slopes are regressions over the four finest grids. ``--write`` writes figure and
+table to docs/samplers.md.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ COLOURS = dict(zip(map(repr, SAMPLERS), matplotlib.colormaps["tab10"].colors, st
 
 
 def curve(sampler: Sampler, reverse: ReverseProcess, law: Tensor) -> tuple[list[float], list[float]]:
-    """Evaluations and errors."""
+    """Network evaluations and errors of a curve."""
     start, target = marginal(reverse, law, 1.0), marginal(reverse, law, END)
     work, errors = [], []
     for budget in BUDGETS:
@@ -88,7 +88,7 @@ def fits(sampler: Sampler, reverse: ReverseProcess) -> bool:
 
 
 def order(work: list[float], errors: list[float]) -> float:
-    """By the number of steps, or by the size of NextReaction's; nan where there is nothing but rounding."""
+    """Return the slope in the number of steps, or in the step of NextReaction; nan if errors are only rounding."""
     if min(errors) < 1e-10:
         return math.nan
     if len(errors) == len(BUDGETS):

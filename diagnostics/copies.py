@@ -1,9 +1,9 @@
-"""Do the models of the package repeat what they were trained on? The two questions of docs/responsible_use.md.
+"""Measure whether the models of the package reproduce training data: the two tests of docs/responsible_use.md.
 
     python diagnostics/copies.py --music FILE --images FILE
 
-The files are those of the music and image experiments (music/songs.py, images/pictures.py). Writes the table of the
-page. Samples by ancestral steps, seed 0.
+The files are those of the music and image experiments (music/songs.py, images/pictures.py). It writes the
+table of the page. Samples are those of ancestral steps, seed 0.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def verdict(cells: list[str]) -> str:
-    """Interpret the numbers of a row, by two standard errors."""
+    """Return the conclusion of a row, by two standard errors."""
     name = cells[0].partition(":")[0]
     samples, others, training, held_out = (tuple(map(float, cells[k].split(" ± "))) for k in (1, 2, 4, 5))
     nearer = others[0] - samples[0] > 2 * math.hypot(samples[1], others[1])
@@ -97,18 +97,18 @@ def row(name: str, what: str, train: Tensor, test: Tensor, distance: Callable[[T
 
 
 def nearest(x: Tensor, reference: Tensor, distance: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Of each row of x, the least distance to a row of the reference."""
+    """Return the smallest distance of each row of x to a row of the reference."""
     flat = x.flatten(1)
     return torch.stack([distance(flat, part.flatten(1)).amin(1) for part in reference.split(AT_ONCE)]).amin(0)
 
 
 def differing(x: Tensor, reference: Tensor) -> Tensor:
-    """How many entries differ, (rows of x, rows of the reference)."""
+    """Return the number of differing entries, (rows of x, rows of the reference)."""
     return torch.stack([(one != reference).sum(1) for one in x])
 
 
 def mean_difference(x: Tensor, reference: Tensor) -> Tensor:
-    """In levels."""
+    """Return the distance in levels."""
     return torch.cdist(x.float(), reference.float(), p=1.0) / x.shape[1]
 
 

@@ -3,9 +3,9 @@
     python diagnostics/default_samplers.py [--only toy ...] [--write]
 
 Each candidate has 16, 64 and 256 evaluations per sample, the final one among them, from t = 1 to 0.001 with
-``final="sample"``. The standard errors are bootstraps over the samples. Results are kept in
-diagnostics/results/default_samplers.json, and ``--write`` puts the tables into docs/samplers.md; with ``--only`` and no
-name nothing is measured again. It takes about 30 minutes of one core.
+``final="sample"``. The standard errors are bootstraps over the samples. Results are stored in
+diagnostics/results/default_samplers.json, and ``--write`` writes the tables to docs/samplers.md; ``--only`` without a
+name computes nothing again. It takes about 30 minutes on one core.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def spread(error: Error, x: Tensor, classes: int) -> float:
 
 
 def toy() -> dict[str, object]:
-    """Return the errors of the shipped toy, whose laws are pushed through the steps exactly."""
+    """Return the exact errors of the shipped toy (pushforward)."""
     model, law = tl.load("toy"), tl.data.tau_pmf()
     model.reverse.double()
     errors: dict[str, dict[str, list[float]]] = {}
@@ -122,7 +122,7 @@ TASKS: dict[str, Callable[[], dict[str, object]]] = {
 
 
 def as_text(found: dict[str, dict]) -> str:
-    """Return the mean errors of each kind of noise, then one row for each model, measure and number of evaluations."""
+    """Return the mean errors of each kind of noise, then one row per model, measure and number of evaluations."""
     rows, kinds, notes = [], {}, []
     for task, each in found.items():
         for number, (measure, errors) in enumerate(each["errors"].items()):

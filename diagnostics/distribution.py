@@ -2,10 +2,10 @@
 
     python diagnostics/distribution.py [--out dist]
 
-``make dist`` runs this. Both archives must hold exactly the files under version control, valid metadata, and a package
+``make dist`` runs this. Both archives must have exactly the files under version control, valid metadata, and a package
 that works outside of the checkout: ``tauleap --version``, ``--help``, every shipped model, and ``tauleap sample toy``.
 All work happens in a temporary folder. Only archives that pass every check are copied to ``--out``, where older
-archives of other versions and all other files stay as they are. Exit status 1 if a check fails.
+archives of other versions and all other files do not change. The exit status is 1 if a check fails.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CONSTRAINTS = ROOT / "constraints.txt"
 
-# Runs inside the new environment, where nothing but the installed package can be imported.
+# This runs inside the new environment, where only the installed package can be imported.
 USE_MODELS = """
 import sys
 from pathlib import Path
@@ -43,7 +43,7 @@ print("digits", len(tl.data.digits()))
 
 
 class CheckError(Exception):
-    """A check of the archives that failed, as one sentence."""
+    """Raised for a failed check of the archives; the message is one sentence."""
 
 
 def run(*command: str | Path, cwd: Path, **variables: str) -> str:
@@ -73,7 +73,7 @@ def compare(archive: str, found: Iterable[str], expected: Iterable[str]) -> None
 
 
 def check_sdist(path: Path, tracked: set[str]) -> None:
-    """Raise ``CheckError`` unless the source archive holds all that ``make test`` finds in a checkout, and no more."""
+    """Raise ``CheckError`` unless the source archive has exactly the files of the checkout."""
     with tarfile.open(path) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if not member.isdir()}
     # Names that begin with a dot serve the repository only; hatchling always adds .gitignore.
@@ -82,7 +82,7 @@ def check_sdist(path: Path, tracked: set[str]) -> None:
 
 
 def check_wheel(path: Path, tracked: set[str]) -> str:
-    """Raise ``CheckError`` unless the wheel holds the whole package, models and data included; return its version."""
+    """Raise ``CheckError`` unless the wheel has the whole package with models and data; return its version."""
     info = "-".join(path.name.split("-")[:2]) + ".dist-info"
     with zipfile.ZipFile(path) as archive:
         names = archive.namelist()

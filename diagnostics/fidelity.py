@@ -1,11 +1,11 @@
-"""Compares torch-fidelity's FID with tauleap's own Frechet distance on the same features.
+"""Compare torch-fidelity's FID with tauleap's Frechet distance on the same features.
 
     pip install 'tauleap[fid]'
     python diagnostics/fidelity.py [--n 600] [--seed 0]
 
-The features are those of a small random network instead of Inception, whose weights are a download: the real
-``fid_and_is`` runs, from a folder of PNGs as ``tauleap sample`` writes them and from an array on disk, and the two
-numbers must agree to a relative 1e-6. The Inception Score is compared with its formula. Exit status 1 if they differ.
+The features are those of a small random network instead of Inception, whose weights must be downloaded. ``fid_and_is``
+runs on a folder of PNGs as ``tauleap sample`` writes them, and on an array on disk. The two values must agree to a
+relative 1e-6. The Inception Score is compared with its formula. The exit status is 1 if they differ.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ AGREEMENT = 1e-6
 
 
 class Small(FeatureExtractorBase):
-    """Two convolutions; in float64, because torch-fidelity takes means in the features' own precision."""
+    """A network of two convolutions, in float64, because torch-fidelity averages in the precision of the features."""
 
     def __init__(self, width: int = 64, classes: int = 10) -> None:
         super().__init__("small-random", ["features", "logits"])
@@ -51,13 +51,13 @@ class Small(FeatureExtractorBase):
 
 
 def drawn(n: int, channels: int, high: int, generator: torch.Generator) -> Tensor:
-    """Pictures 16 x 16 of smooth noise."""
+    """Return 16 x 16 images of smooth noise."""
     rough = torch.randint(0, high, (n, channels, 4, 4), generator=generator).float()
     return nn.functional.interpolate(rough, size=16, mode="bilinear").round().long()
 
 
 def score(logits: Tensor, splits: int = 10) -> float:
-    """exp E KL(p(y | x), p(y)), the mean over parts in the order that torch-fidelity shuffles into."""
+    """Return exp E KL(p(y | x), p(y)), averaged over the parts into which torch-fidelity shuffles the images."""
     logits = logits[np.random.RandomState(2020).permutation(len(logits))]
     bounds = [k * len(logits) // splits for k in range(splits + 1)]
     values = []

@@ -1,12 +1,12 @@
-"""Mutate data files of every kind that can be read, and count how reading them ends.
+"""Mutate data files of every supported format, and count the outcomes of reading them.
 
     python diagnostics/fuzz_files.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
-A case takes a good file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI,
+A case takes a valid file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI,
 piano rolls, idx, idx.gz, MNIST's folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by
-the form of the good one as ``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or refused by a
-ValueError, TypeError or OSError whose message names the file and has one line, or one line per problem of a table,
-within 20 seconds and 2 GB.
+the format of the valid file as ``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or raise a
+ValueError, TypeError or OSError whose message has the name of the file and one line, or one line per problem of a
+table, within 20 seconds and 2 GB.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _RECORDS = 6
 
 
 def make_files(folder: Path) -> None:
-    """Write a good file or folder of every kind."""
+    """Write a valid file or folder of every format."""
     draw = np.random.default_rng(0)
     cells = draw.integers(0, 3, (40, 3))
     rows = [[f"é{a}" if a < 2 else "", f'x "{b}"', str(c)] for a, b, c in cells.tolist()]
@@ -58,7 +58,7 @@ def make_files(folder: Path) -> None:
 
 def _make_mixed(folder: Path, draw: np.random.Generator) -> None:
     """Write tables of all column types, in several formats."""
-    names = ["no", "size", "day", "sold", "town", "note"]
+    names = ["no", "size", "day", "sold", "town", "note", "price", "moment", "born"]
     rows = [
         [
             str(number),
@@ -67,6 +67,9 @@ def _make_mixed(folder: Path, draw: np.random.Generator) -> None:
             ("yes", "no")[number % 2],
             ("Köln", "Ulm", "")[number % 3],
             f"some words of free text about order {number}",
+            f"${draw.normal(100, 30):.2f}",
+            f"2024-01-{1 + number % 28:02d}T10:{number:02d}:00+02:00",
+            f"{1 + number % 28} {('March', 'June')[number % 2]} {60 + number % 30}",
         ]
         for number in range(1, 41)
     ]
@@ -145,7 +148,7 @@ def _make_cifar(folder: Path, draw: np.random.Generator) -> None:
 
 
 def prepare(scratch: Path) -> Case:
-    """Make the good files and return what one case does with them."""
+    """Write the valid files, and return the function of one case."""
     cifar._RECORDS = _RECORDS
     good = scratch / "good"
     good.mkdir()
@@ -171,7 +174,7 @@ def prepare(scratch: Path) -> Case:
 
 
 def damage(rng: random.Random, path: Path, good: Path) -> str:
-    """Mutate one file of what ``path`` names, or replace it by something that is not a file."""
+    """Mutate one file of ``path``, or replace it by something that is not a regular file."""
     files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
     file = rng.choice(files)
     others = sorted(other for other in good.rglob("*") if other.is_file())
@@ -192,7 +195,7 @@ def damage(rng: random.Random, path: Path, good: Path) -> str:
 
 
 def _mutated_entry(rng: random.Random, content: bytes, other: bytes) -> bytes:
-    """Mutate one entry of a zip archive, whose checksums are right again afterwards."""
+    """Mutate one entry of a zip archive, and correct its checksums."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         entries = {name: archive.read(name) for name in archive.namelist()}
     name = rng.choice(sorted(entries))

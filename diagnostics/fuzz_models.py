@@ -1,12 +1,12 @@
-"""Mutate model folders and runs, and count how loading, describing, sampling and resuming them ends.
+"""Mutate model folders and runs, and count the outcomes of loading, describing, sampling and resuming them.
 
     python diagnostics/fuzz_models.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
 A case damages a saved model, a checkpoint, a run or half-finished samples: bytes of a file, a node of its JSON, the
-header of the weights, the contents of ``state.pt``, or what a name in the folder leads to. In most cases all checksums
-are made right again, as somebody would who means harm. Then ``tauleap.load``, ``tauleap info`` and ``tauleap sample``
-read it, or ``tauleap train`` or ``tauleap sample`` resumes it. Each must succeed, or refuse with one sentence, within
-20 seconds and 2 GB.
+header of the weights, the contents of ``state.pt``, or the kind of a file. In most cases all checksums are
+corrected, as an attacker would do. Then ``tauleap.load``, ``tauleap info`` and ``tauleap sample``
+read it, or ``tauleap train`` or ``tauleap sample`` resumes it. Each must succeed, or fail with a one-line error,
+within 20 seconds and 2 GB.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _OPTIONS = ["--seed", "0", "--device", "cpu"]
 
 
 def make_models(folder: Path) -> None:
-    """Save a small model with each process, network and form, and train a run for a few steps."""
+    """Save a small model with each process, network and format, and train a run for a few steps."""
     torch.manual_seed(0)
     for name, model in _models().items():
         model.save(folder / name, compact=name == "text")
@@ -126,7 +126,7 @@ def _models() -> dict[str, Model]:
 
 
 def prepare(scratch: Path) -> Case:
-    """Make the good models and return what one case does with them."""
+    """Write the valid models, and return the function of one case."""
     good = scratch / "good"
     good.mkdir()
 
@@ -167,7 +167,7 @@ def resume(run: Path, data: Path) -> tuple[str, str]:
 
 
 def damage(rng: random.Random, folder: Path, good: Path) -> str:
-    """Mutate one file of the folder, and seal what was mutated in most cases."""
+    """Mutate one file of the folder, and in most cases correct its checksums."""
     names = [path for path in sorted(folder.rglob("*")) if path.suffix in (".json", ".safetensors", ".pt", ".npy")]
     names = [path for path in names if "tensorboard" not in path.parts and not path.is_symlink()]
     path = rng.choice(names)
@@ -191,7 +191,7 @@ def damage(rng: random.Random, folder: Path, good: Path) -> str:
 
 
 def seal(folder: Path, changed: str) -> None:
-    """Make the checksums of a folder right again, as far as its files can be read."""
+    """Correct the checksums of a folder, as far as its files can be read."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError, RecursionError):
         config = json.loads((folder / "config.json").read_bytes())
         if changed == "model.safetensors":
@@ -216,7 +216,7 @@ def _mutate_header(rng: random.Random, content: bytes) -> bytes:
 
 
 def _mutate_state(rng: random.Random, content: bytes) -> bytes:
-    """Write another state: one value of it is replaced or removed."""
+    """Replace or remove one value of a training state."""
     state: Any = torch.load(io.BytesIO(content), weights_only=True)
     places: list[tuple[Any, Any]] = []
     waiting = [state]

@@ -1,4 +1,4 @@
-"""Draw which packages of tauleap import which others.
+"""Draw the import graph of the packages of tauleap.
 
     python diagnostics/import_graph.py [--write]
 
@@ -39,7 +39,7 @@ def import_graph() -> Graph:
 
 
 def level(graph: Graph, name: str) -> int:
-    """Return how many imports lie between a package and the ground.
+    """Return the longest chain of imports below a package.
 
     Args:
         graph: as ``import_graph`` returns it.
@@ -49,7 +49,7 @@ def level(graph: Graph, name: str) -> int:
 
 
 def reduced(graph: Graph) -> Graph:
-    """Return the graph without the imports that follow from others.
+    """Return the graph without imports that other imports imply.
 
     Args:
         graph: as ``import_graph`` returns it.
@@ -62,7 +62,7 @@ def reduced(graph: Graph) -> Graph:
 
 
 def places(graph: Graph) -> dict[str, tuple[float, int]]:
-    """Return where each package is drawn: as high as its importers allow, and below the middle of them.
+    """Return the position of each package: as high as its importers allow, and below their centre.
 
     Args:
         graph: as ``import_graph`` returns it.
@@ -85,7 +85,7 @@ def places(graph: Graph) -> dict[str, tuple[float, int]]:
 
 
 def draw(graph: Graph) -> None:
-    """Draw the packages by level, the ground at the bottom, with an arrow for each import that no other implies.
+    """Draw the packages by level, with an arrow for each import that no other implies.
 
     Args:
         graph: as ``import_graph`` returns it.
@@ -112,7 +112,7 @@ def draw(graph: Graph) -> None:
 
 
 def _imports(name: str) -> set[str]:
-    """The first name after ``tauleap.`` of everything that the files of a package import."""
+    """Return the first name after ``tauleap.`` of every import in the files of a package."""
     folder = PACKAGE / name
     found: set[str] = set()
     for path in folder.rglob("*.py") if folder.is_dir() else [folder.with_suffix(".py")]:

@@ -1,12 +1,12 @@
-"""Kills train, sample and complete before every file operation, runs them again, and compares the results.
+"""Kill train, sample and complete before every file operation, run them again, and compare the results.
 
     python diagnostics/kill_everywhere.py [--budget 600] [--points 0] [--twice 10] [--only CASE ...] [--write]
 
 A process forked from this one runs a command and sends SIGKILL to itself just before file operation number k, for every
-k; half a write is an operation, too. The same command then runs to its end. Everything below the folder must be as it
-is after a run that was not killed: nothing lost, nothing twice, nothing left over, and the user's files unchanged.
-``--twice`` also kills the second run, that many times per case at random. ``--points`` takes that many k of each case,
-evenly spaced, instead of all. ``--write`` puts the counts into docs/training.md.
+k; half of a write is an operation, too. The same command then runs to its end. All files below the folder must be equal
+to those of a run that was not killed: none missing, duplicated or left over, and the user's files unchanged.
+``--twice`` also kills the second run, that many times per case at random. ``--points`` takes that many equally
+spaced k of each case instead of all. ``--write`` writes the counts to docs/training.md.
 """
 
 from __future__ import annotations
@@ -88,12 +88,12 @@ class Counts:
 
 
 def command(*words: object) -> Callable[[], int]:
-    """A command line, as a function."""
+    """Return a command line as a function."""
     return lambda: cli.main([str(word) for word in words])
 
 
 def train_recipe(steps: int) -> int:
-    """Train with a checkpoint and a row of the log at every step, and pictures and validation at every second one."""
+    """Train with a checkpoint and a log row per step, and figures and validation every second step."""
     data = Dataset(torch.arange(60).reshape(20, 3) % 5, num_states=5)
 
     def model() -> Model:
@@ -121,7 +121,7 @@ def _picture(x: torch.Tensor) -> Any:
 
 
 def cases(folder: Path) -> list[Case]:
-    """Every command, from nothing and from a beginning with files of the user in the folder."""
+    """Return every command, from scratch and resumed in a folder with files of the user."""
     first = _start(folder / "first")
     torch.manual_seed(0)
     network = ResidualMLP(256, (1, 2, 2), width=8, hidden=8, depth=1)
@@ -133,7 +133,7 @@ def cases(folder: Path) -> list[Case]:
     complete = ("complete", "model", "data.csv", "--variants", 2, "--steps", 2, "--out", "c")
 
     def after(name: str, run: Callable[[], int], out: str, last: int | None = None) -> Path:
-        """The folder as a run leaves it, with files of the user inside."""
+        """Return the folder of a run, with files of the user inside."""
         start = shutil.copytree(first, folder / name, symlinks=True)
         life = live(start, run, last)
         if life.code != (0 if last is None else -signal.SIGKILL):
@@ -183,7 +183,7 @@ def _add_foreign(folder: Path) -> None:
 
 
 def contents(work: Path) -> dict[str, Any]:
-    """Everything below a folder, without what depends on the clock and the process."""
+    """Return all contents below a folder, without values that depend on the clock or the process."""
     return {str(path.relative_to(work)): _content(path) for path in work.rglob("*")}
 
 
@@ -206,7 +206,7 @@ def _content(path: Path) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """With lists for tuples, as a state has them that was read."""
+    """Return a value with lists instead of tuples, as in a state that was read from a file."""
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -217,7 +217,7 @@ def _plain(value: Any) -> Any:
 
 
 def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
-    """Paths that are missing, left over, or other than they should be."""
+    """Return paths that are missing, left over, or different."""
     return (
         [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
         + [f"{name} is left over" for name in sorted(found.keys() - wanted.keys())]
@@ -242,13 +242,13 @@ def trouble(case: Case, work: Path, wanted: dict[str, Any], lasts: list[int]) ->
                 return [f"a file of the user is gone: {name}"]
     life = live(work, case.run)
     # Completing into a folder that is finished is refused; what is left beside it must be gone all the same.
-    if life.code != 0 and not (life.code == 2 and "is there already" in life.printed):
+    if life.code != 0 and not (life.code == 2 and "exists already" in life.printed):
         return [f"the next run left with {life.code}: {life.printed[-2000:]}"]
     return differences(contents(work), wanted)
 
 
 def examine(case: Case, work: Path, points: int, twice: int, end: float, chance: random.Random) -> Counts:
-    """Kill a case before each of its operations, or as many as there is time for."""
+    """Kill a case before each of its operations, or before as many as the time allows."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(case.start, work, symlinks=True)
     life = live(work, case.run)

@@ -1,12 +1,12 @@
-"""The objectives on enumerable spaces: biases, limits, looseness.
+"""Compute biases, limits and looseness of the objectives on enumerable spaces.
 
     python diagnostics/objective_bounds.py [--write]
 
-Few sites of few states with dependent data, under each kind of noise; all means over data and noise are sums over every
-state, and integrals over time Gauss-Legendre sums in log t, so that there is no chance in them. Only ``bits_per_dim``
-draws. Four parts: where L_eCT leads, how D3PM's bound depends on the number of its steps, how loose the bound is for a
-wrong denoiser, and what birth/death rates leave open. ``--write`` puts tables and figure into docs/objectives.md. Half
-a minute.
+Few sites of few states with dependent data, under each kind of noise; all means over data and noise are exact sums over
+every state, and integrals over time are Gauss-Legendre sums in log t. Only ``bits_per_dim`` is random. There are four
+parts: the minimum of L_eCT, the dependence of D3PM's bound on its number of steps, the looseness of the bound for a
+wrong denoiser, and the freedom that birth/death rates leave. ``--write`` writes tables and figure to
+docs/objectives.md. It takes half a minute.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tauleap.evaluate import bits_per_dim, exact_log_likelihood
 from tauleap.evaluate.joint_space import joint_states
 from tauleap.evaluate.plots import STYLE, save_png
 from tauleap.noise import BirthDeath, Constant, ForwardProcess
-from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo, UniformTimes, prior_divergence
+from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo, UniformTimes
 from tauleap.reverse import ReverseProcess
 from tauleap.testing.cases import NAMES, process, slope
 from tauleap.testing.laws import random_law
@@ -47,13 +47,13 @@ EPS, SAMPLES = 0.01, 20_000
 
 
 def data_law(forward: ForwardProcess, sites: int) -> Tensor:
-    """Dependent sites, and no state that is all but impossible."""
+    """Return dependent sites without states of very small probability."""
     law = random_law(forward.data_states.expand(sites, -1), seed=3)
     return 0.5 * law + 0.5 * (law > 0) / (law > 0).sum()
 
 
 def complete_bound(reverse: ReverseProcess, law: Tensor, eps: float, *, reconstruction: bool) -> float:
-    """The mean of the complete bound over data, noise and times from eps to 1."""
+    """Return the mean of the complete bound over data, noise and times from eps to 1."""
     points, weights = np.polynomial.legendre.leggauss(96)
     t = torch.exp(torch.tensor(0.5 * math.log(eps) * (1 - points)))
     shares = torch.tensor(weights) * -0.5 * math.log(eps) * t  # dt = t d log t
@@ -74,20 +74,20 @@ def complete_bound(reverse: ReverseProcess, law: Tensor, eps: float, *, reconstr
 
 
 def mean_prior(reverse: ReverseProcess, law: Tensor) -> float:
-    """The mean of the prior's term over the data."""
+    """Return the mean of the prior term over the data."""
     x0 = joint_states(reverse.process.num_states, law.ndim)[law.reshape(-1) > 0]
-    return float(law[law > 0] @ prior_divergence(reverse.process, x0).sum(-1))
+    return float(law[law > 0] @ reverse.process.prior_divergence(x0).sum(-1))
 
 
 def rate_error(reverse: ReverseProcess, law: Tensor, t: float) -> float:
-    """How far a rate is off at most, in terms of the largest rate."""
+    """Return the largest error of a rate, relative to the largest rate."""
     states = joint_states(reverse.process.num_states, law.ndim)
     exact = ReverseProcess(reverse.process, ExactDenoiser(law, reverse.process)).rates(states, t)
     return float((reverse.rates(states, t).detach() - exact).abs().max() / exact.max())
 
 
 def one_pass() -> str:
-    """L_eCT: the bias of its gradient, and where its minimum is."""
+    """Compute the bias of the gradient of L_eCT, and its minimum."""
     rows = []
     for name in NAMES:
         for sites in (1, 2, 3):
@@ -131,7 +131,7 @@ def percent(share: float | Tensor) -> str:
 
 
 def discrete() -> tuple[str, Figure]:
-    """L_DT - CompleteElbo against K."""
+    """Compute L_DT minus CompleteElbo against K."""
     curves = {}
     for name in NAMES:
         forward = process(name, 3)
@@ -174,7 +174,7 @@ def discrete() -> tuple[str, Figure]:
 
 
 def looseness() -> str:
-    """The bound against the likelihood of what the model generates."""
+    """Compare the bound with the likelihood of the model's samples."""
     rows = []
     cases = [("uniform", size) for size in (0.0, 0.25, 0.5, 1.0)] + [(name, 0.5) for name in NAMES[1:]]
     for name, size in cases:

@@ -1,18 +1,17 @@
-"""Gradient variance of the objectives, side by side, at the shapes of the paper's music experiment.
+"""Compare the gradient variance of the objectives at the shapes of the paper's music experiment.
 
     python diagnostics/objective_variance.py [--data FILE] [--write]
 
-B = 16, D = 256, S = 129, uniform noise with beta = 0.03, a small transformer. All objectives see the same weights, the
-same batches of melodies and the same seeds, at two stages of one training. What is reported for a batch gradient g is
+B = 16, D = 256, S = 129, uniform noise with beta = 0.03, a small transformer. All objectives have the same weights,
+batches of melodies and seeds, at two stages of one training run. The measure of a batch gradient g is
 
     tr Cov(g) / |E g|^2
 
-which does not change when an objective is multiplied by a number, so that objectives of different scales compare: it
-is how many batches must be averaged until the noise is as long as the signal. Data are drawn with the noise, as they
-are in training. |E g|^2 is the mean of the products of different draws, so that noise does not lengthen it; standard
-errors are jackknife ones over the draws. ``FILE`` is an .npz whose ``train`` holds melodies (n, 256) with values 0 to
-128, and may hold a mask ``train_strict`` of those to use; without it there are random tunes. It takes four
-minutes and a half.
+which does not depend on the scale of an objective: it is the number of batches to average until noise and signal have
+equal norms. Data and noise are both random, as in training. |E g|^2 is the mean of the products of different samples,
+which is unbiased; standard errors are jackknife errors over the samples. ``FILE`` is an .npz with melodies ``train``
+(n, 256) with values 0 to 128, and optionally a mask ``train_strict`` of those to use; without FILE there are random
+tunes. It takes about 4.5 minutes.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ PARTS, LOOKS = 10, 120
 
 
 def with_times(times: Times | None) -> dict[str, Objective]:
-    """The objectives at continuous times, each by what it is called without them."""
+    """Return the objectives with continuous times, by their names without times."""
     made: list[tuple[Objective, Objective]] = [
         (CompleteElbo(), CompleteElbo(times=times)),
         (CompleteElbo() + 0.001 * CrossEntropy(), CompleteElbo(times=times) + 0.001 * CrossEntropy()),
@@ -70,7 +69,7 @@ TIMED = (REFERENCE, repr(PaperElbo(passes=2)), repr(PaperElbo(passes=1)), repr(C
 
 
 def random_tunes(number: int, generator: torch.Generator) -> Tensor:
-    """Walks on a major scale whose notes and rests last one to eight steps."""
+    """Return random walks on a major scale whose notes and rests last one to eight steps."""
     scale = torch.tensor([12 * octave + step for octave in range(4, 7) for step in (0, 2, 4, 5, 7, 9, 11)])
     places = torch.randint(len(scale), (number, 1), generator=generator)
     moves = torch.randint(-2, 3, (number, SITES), generator=generator)
@@ -93,22 +92,22 @@ def melodies(path: str | None) -> Tensor:
 
 @dataclass
 class Gradients:
-    """Draws of the gradient of one objective, (n, parameters)."""
+    """Samples of the gradient of one objective, (n, parameters)."""
 
     draws: Tensor
 
     def noise_to_signal(self) -> tuple[float, float]:
-        """tr Cov / |E|^2 and its jackknife standard error."""
+        """Return tr Cov / |E|^2 and its jackknife standard error."""
         gram = self.draws @ self.draws.mT
         return jackknife(lambda keep: ratio(gram[keep][:, keep]), len(gram))
 
     def against(self, other: Gradients) -> tuple[float, float]:
-        """The ratio of both noises to signal: draws of one number share data and times, so it is sharper than each."""
+        """Return the ratio of both noise-to-signal values; paired samples share data and times to reduce its error."""
         own, theirs = self.draws @ self.draws.mT, other.draws @ other.draws.mT
         return jackknife(lambda keep: ratio(own[keep][:, keep]) / ratio(theirs[keep][:, keep]), len(own))
 
     def cosine(self, other: Gradients) -> tuple[float, float]:
-        """The cosine of the mean gradients; draws of one number share their data, so only different ones count."""
+        """Return the cosine of mean gradients, from products of different pairs, since paired samples share data."""
         own, theirs, mixed = self.draws @ self.draws.mT, other.draws @ other.draws.mT, self.draws @ other.draws.mT
 
         def value(keep: Tensor) -> float:
@@ -119,13 +118,13 @@ class Gradients:
 
 
 def different(gram: Tensor) -> float:
-    """The mean of the products of different draws: unbiased for the product of the means."""
+    """Return the mean of the products of different samples, which is unbiased for the product of the means."""
     n = len(gram)
     return float((gram.sum() - gram.trace()) / (n * (n - 1)))
 
 
 def ratio(gram: Tensor) -> float:
-    """nan where there are too few draws to distinguish the signal from noise."""
+    """Return nan if there are too few samples to distinguish the signal from noise."""
     signal = different(gram)
     return (float(gram.trace()) / len(gram) - signal) / signal if signal > 0 else math.nan
 
@@ -143,7 +142,7 @@ def gradient(objective: Objective, reverse: ReverseProcess, x0: Tensor, seed: in
 
 
 def fit(objective: Objective, reverse: ReverseProcess, data: Tensor) -> Times:
-    """Times in proportion to the root mean square of the gradient of single melodies."""
+    """Return times with a density proportional to the root mean square gradient of single melodies."""
     times, generator = UniformTimes(), torch.Generator().manual_seed(1)
     t, _ = times.draw(LOOKS, generator=generator)
     rows = data[torch.randint(len(data), (LOOKS,), generator=generator)]

@@ -1,12 +1,12 @@
-"""Quality against work on the paper's toy: Hellinger distance to the data's law for every sampler, grid and budget.
+"""Measure the Hellinger distance of every sampler, grid and number of evaluations on the paper's toy.
 
     python diagnostics/toy_samplers.py [--write]
 
-S = 32, D = 2, the law is a picture of a tau, noise is the paper's Gaussian process, and the denoiser exact. The start
-is the prior, the last time 0.01, and the final step takes the most probable x0. Laws are pushed through the steps
-exactly, but for pairs of states below 1e-11 in steps of two stages. An evaluation is a pass of the denoiser, the final
-one among them; those of exact simulation are means over draws. FirstJump and FirstHitting are for other noise.
-``--write`` puts figures and tables into docs/samplers.md. It takes about ten minutes of one core.
+S = 32, D = 2, the data distribution is an image of a tau, the noise is the paper's Gaussian process, and the denoiser
+is exact. Sampling starts from the prior, ends at 0.01, and takes the most probable x0. Distributions are exact, except
+that steps of two stages omit pairs of states below 1e-11. The final evaluation of the denoiser is counted; the counts
+of exact simulation are means over samples. FirstJump and FirstHitting need other noise. ``--write`` writes figures and
+tables to docs/samplers.md. It takes about ten minutes on one core.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ SAMPLERS: list[Sampler] = [
 
 
 def law_of(sampler: Sampler, times: Tensor) -> Tensor:
-    """Of x at the last time; mass that was left out with rare pairs is made up for."""
+    """Return the distance of x at the last time, normalised for the omitted mass of rare pairs."""
     law = pushforward.pushforward_grid(
         sampler, reverse, pushforward.prior(reverse, 2), times, accuracy=pushforward.COARSE
     )
@@ -82,12 +82,12 @@ def law_of(sampler: Sampler, times: Tensor) -> Tensor:
 
 
 def finals(law: Tensor) -> list[Tensor]:
-    """``law`` at END after each of the three final steps."""
+    """Return ``law`` at END after each of the three final steps."""
     return [pushforward.apply_final(reverse, law, END, final) for final in FINALS]
 
 
 def exact_table() -> str:
-    """Samplers whose work is not that of a grid, and what the three final steps make of each."""
+    """Evaluate samplers whose cost does not depend on a grid, with each of the three final steps."""
     rows = []
     for sampler in (NextReaction(step=0.1), NextReaction(step=0.05), Uniformization()):
         run = sample(

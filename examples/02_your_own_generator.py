@@ -1,9 +1,9 @@
-"""A forward process of your own: give its generator, and everything else follows.
+"""Define a forward process by its generator; everything else is derived from it.
 
     python examples/02_your_own_generator.py
 
-The states are the hours of a clock, and noise moves the hand to the next hour or the one before: twelve is next to one,
-which no process of the library knows. The contract suite of tauleap.testing would test the class in three lines, see
+The states are the hours of a clock, and noise moves the hand to the next or the previous hour. Twelve is next to one,
+which no process of the library has. The contract suite of tauleap.testing tests such a class in three lines, see
 docs/extending.md.
 """
 
@@ -15,7 +15,7 @@ import tauleap as tl
 class Clock(tl.noise.ForwardProcess):
     """R_b: every hour to its two neighbours at rate 1, around the circle."""
 
-    ordinal = False  # jumps cannot be added up across twelve
+    ordinal = False  # Jumps across twelve cannot be added.
 
     def generator(self) -> torch.Tensor:
         identity = torch.eye(self.num_states, dtype=torch.float64)
@@ -23,7 +23,7 @@ class Clock(tl.noise.ForwardProcess):
 
 
 def appointments() -> torch.Tensor:
-    """The law of two hours, (12, 12): a meeting starts around twelve, and lasts one hour or two."""
+    """Return the distribution of two hours, (12, 12): a meeting starts around twelve and lasts one or two hours."""
     start = torch.zeros(12, dtype=torch.float64)
     start[[11, 0, 1]] = torch.tensor([0.3, 0.4, 0.3], dtype=torch.float64)
     law = torch.zeros(12, 12, dtype=torch.float64)
@@ -52,7 +52,7 @@ def main(n: int = 10_000) -> tuple[Clock, float]:
     )
     counts = torch.bincount(found.x0[:, 0] * 12 + found.x0[:, 1], minlength=144).reshape(12, 12) / n
     distance = 0.5 * (counts - law).abs().sum().item()
-    print(f"{n} meetings: total variation to their law {distance:.4f}")
+    print(f"{n} meetings: total variation to the exact distribution {distance:.4f}")
     print("one hour long:", f"{sum(counts[h, (h + 1) % 12] for h in range(12)):.3f}", "of 0.7")
     return clock, distance
 

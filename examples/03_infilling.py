@@ -1,10 +1,10 @@
-"""Infilling: some sites are given, the rest is generated, and the answer can be checked.
+"""Infilling: some sites are observed, the others are sampled, and the result is compared with the exact one.
 
     python examples/03_infilling.py
 
-Sites that are given get no noise and do not jump, and the denoiser gets their mask. Prefix, middle or any other
-pattern are the same thing. Here the data is a chain of five letters whose law is known, so is the law of what is
-missing, and the two can be compared. With a trained model the same is `model.complete(x, observed)`.
+Observed sites get no noise and do not jump, and the denoiser takes their mask. The pattern is arbitrary: a prefix, the
+middle, or scattered sites. Here the data is a chain of five letters with a known distribution, so the conditional
+distribution of the missing letters is known as well. With a trained model, call `model.complete(x, observed)`.
 """
 
 import torch
@@ -15,7 +15,7 @@ LETTERS, SITES = 3, 5
 
 
 def chain() -> torch.Tensor:
-    """The law of five letters, (3,)*5: each likes to be what the one before it is."""
+    """Return the distribution of five letters, (3,)*5: each equals the one before it with probability 0.7."""
     follow = torch.full((LETTERS, LETTERS), 0.15, dtype=torch.float64).fill_diagonal_(0.7)
     law = torch.tensor([0.5, 0.3, 0.2], dtype=torch.float64)
     for _ in range(SITES - 1):
@@ -34,25 +34,25 @@ def main(n: int = 10_000) -> tuple[torch.Tensor, torch.Tensor]:
     values = torch.tensor([0, 2, 0, 0, 0]).expand(n, -1)
     found = tl.sample(
         reverse,
-        tl.sampling.FirstHitting(),  # exact for absorbing noise: one evaluation for each missing site
+        tl.sampling.FirstHitting(),  # exact for absorbing noise: one network evaluation per missing site
         (n, SITES),
         grid=[1.0, 0.0],
         observed=tl.Observed(mask, values),
         final="sample",
         generator=torch.Generator().manual_seed(0),
     )
-    assert bool((found.x0[:, 1] == 2).all()), "what is given stays"
-    assert bool((found.x0[:, 4] == 0).all()), "what is given stays"
+    assert bool((found.x0[:, 1] == 2).all()), "observed sites do not change"
+    assert bool((found.x0[:, 4] == 0).all()), "observed sites do not change"
 
     exact = law[:, 2, :, :, 0]
     exact = exact / exact.sum()
     missing = found.x0[:, [0, 2, 3]]
     counts = torch.zeros_like(exact).index_put_(tuple(missing.T), torch.full((n,), 1 / n).double(), accumulate=True)
-    print("? c ? ? a, the likeliest words and how often they came among", n)
+    print("? c ? ? a: the most probable words and their frequency in", n, "samples")
     for place in exact.reshape(-1).argsort(descending=True)[:5]:
         first, third, fourth = (int(i) for i in torch.unravel_index(place, exact.shape))
         word = "".join("abc"[i] for i in (first, 2, third, fourth, 0))
-        print(f"  {word}   law {exact.reshape(-1)[place]:.4f}   samples {counts.reshape(-1)[place]:.4f}")
+        print(f"  {word}   exact {exact.reshape(-1)[place]:.4f}   samples {counts.reshape(-1)[place]:.4f}")
     return counts, exact
 
 

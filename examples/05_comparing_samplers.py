@@ -1,9 +1,10 @@
-"""Comparing samplers on a law that is known exactly: error against evaluations, with no network in the way.
+"""Compare samplers on a known distribution with an exact denoiser: error against network evaluations.
 
     python examples/05_comparing_samplers.py
 
-Points whose law is a picture of the letter tau, Gaussian noise and the exact denoiser, as in the paper's first example.
-Every sampler gets the same numbers of evaluations, the rest is the sampler's own error.
+The data are points whose distribution is an image of the letter tau, with Gaussian noise, as in the paper's first
+example. The denoiser is exact, and all samplers have equal numbers of evaluations, so the errors are those of the
+samplers.
 """
 
 import torch
@@ -22,7 +23,7 @@ def reverse_process() -> tuple[tl.ReverseProcess, torch.Tensor]:
 
 
 def distance(points: torch.Tensor, law: torch.Tensor) -> float:
-    """Total variation between the points' histogram and the law."""
+    """Return the total variation between the histogram of points and the exact distribution."""
     counts = torch.bincount(points[:, 0] * SIZE + points[:, 1], minlength=law.numel()) / len(points)
     return 0.5 * (counts - law.reshape(-1)).abs().sum().item()
 
@@ -32,20 +33,20 @@ def main(budgets: tuple[int, ...] = (4, 8, 16, 32)) -> dict[str, list[float]]:
     generator = torch.Generator().manual_seed(0)
     drawn = torch.multinomial(law.reshape(-1), POINTS, replacement=True, generator=generator)
     floor = distance(torch.stack([drawn // SIZE, drawn % SIZE], dim=1), law)
-    print(f"total variation to the law, {POINTS} points; exact draws have {floor:.3f}")
+    print(f"total variation to the exact distribution, {POINTS} points; exact samples have {floor:.3f}")
     print(f"{'evaluations':36s}", *(f"{budget:6d}" for budget in budgets))
     found = {}
     for sampler in SAMPLERS:
         for name, grid in (("uniform", uniform_grid), ("geometric", geometric_grid)):
             errors = []
             for budget in budgets:
-                steps = (budget - 1) // 2 if sampler.order == 2 else budget - 1  # one is for the final answer
+                steps = (budget - 1) // 2 if sampler.order == 2 else budget - 1  # one evaluation is for the final step
                 made = tl.sample(reverse, sampler, (POINTS, 2), grid=grid(steps), final="sample", generator=generator)
                 errors.append(distance(made.x0, law))
             label = f"{sampler!r}, {name} grid"
             found[label] = errors
             print(f"{label:36s}", *(f"{error:6.3f}" for error in errors))
-    return found | {"exact draws": [floor]}
+    return found | {"exact samples": [floor]}
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Figures of the experiments' pages, drawn alike."""
+"""Draw the figures of the experiments in one style."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TICKS = {"xtick.bottom": True, "xtick.labelbottom": True, "ytick.left": True, "
 
 @contextmanager
 def panels(name: str, count: int, width: float = 4.2) -> Iterator[list[Axes]]:
-    """``count`` axes side by side, written to docs/figures at the end."""
+    """Yield ``count`` axes side by side, and write the figure to docs/figures afterwards."""
     with matplotlib.rc_context(STYLE | _TICKS):
         figure = Figure(figsize=(width * count, 3.2), layout="constrained")
         yield list(figure.subplots(1, count, squeeze=False)[0])

@@ -1,4 +1,4 @@
-"""The pages that experiments write."""
+"""Write the pages of the experiments."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def write_page(name: str, parts: Iterable[str]) -> None:
-    """docs/experiments/NAME.md."""
+    """Write docs/experiments/NAME.md."""
     page = DOCS / "experiments" / f"{name}.md"
     page.write_text("\n".join(_wrapped(line) for part in parts for line in part.split("\n")), encoding="utf-8")
     print(f"written: {page}")
 
 
 def _wrapped(line: str) -> str:
-    """Prose in lines of 120; tables and pictures as they are."""
+    """Wrap prose at 120 characters, and leave tables and images unchanged."""
     if line.startswith(("|", "!", "*")):
         return line
     return textwrap.fill(

@@ -1,4 +1,4 @@
-"""A row of a table, or a point of a curve: a model, a sampler, and the number of network evaluations."""
+"""One row of a results table: a model, a sampler, and the number of network evaluations."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tauleap.sampling import Sampler, WithCorrector, uniform_grid
 
 @dataclass(frozen=True)
 class Row:
-    """Samples of one model by one sampler, with about ``evaluations`` passes for each."""
+    """Samples of one model by one sampler, with about ``evaluations`` network evaluations per sample."""
 
     label: str
     model: str
     sampler: Sampler
     evaluations: int
     passes: float = 1.0
-    """Of a step, on average."""
+    """The mean number of network evaluations per step."""
     end: float = 0.01
     final: Literal["mode", "sample"] = "mode"
 
     lattice: int | None = None
-    """Times are multiples of one over it: those that a model in discrete time was trained for."""
+    """All times are multiples of 1 / lattice, those that a model in discrete time was trained for."""
     conditional: bool = field(default=False, repr=False)
     """Whether samples are class-conditional, all labels equally often."""
 
@@ -36,7 +36,7 @@ class Row:
 
     @property
     def grid(self) -> Tensor:
-        """As many steps as the evaluations allow, with what may be ``over``; one of these is for the end."""
+        """The grid with as many steps as the evaluations allow, up to the fraction ``over``; one is for x0."""
         number = max(1, round((self.evaluations - 1) / self.passes))
         while self._cost(number + 1) <= self.evaluations:
             number += 1
@@ -46,7 +46,7 @@ class Row:
         return grid if self.lattice is None else (self.lattice * grid).round() / self.lattice
 
     def _cost(self, steps: int) -> float:
-        """Evaluations, with correctors counted at the times at which they run, which on a coarse grid are few."""
+        """Return the number of evaluations, with correctors counted only at the times at which they run."""
         per_call = 1 if self.guidance == 1 else 2
         if isinstance(self.sampler, WithCorrector):
             below = int((uniform_grid(steps, end=self.end)[1:] < self.sampler.start).sum())
@@ -54,5 +54,5 @@ class Row:
         return per_call * (1 + self.passes * steps)
 
     def at(self, evaluations: int) -> Row:
-        """The same with another number of evaluations."""
+        """Return the same row with another number of evaluations."""
         return replace(self, evaluations=evaluations)

@@ -9,7 +9,7 @@ import torch
 from tests import simulated
 
 # A shell starts what it puts into the background with SIGINT ignored, and children inherit that: the tests of Ctrl-C
-# would wait for a signal that nobody hears.
+# would wait for a signal that is never handled.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

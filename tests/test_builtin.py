@@ -19,9 +19,9 @@ def test_each_loads_by_its_name_and_says_what_it_is(name: str, capsys: pytest.Ca
     model = tl.load(name)
     assert model.shape is not None
     assert cli.main(["info", name]) == 0
-    told = capsys.readouterr().out
-    assert "bits/dim" in told
-    assert min(len(line.strip()) for line in told.splitlines()) > 1
+    printed = capsys.readouterr().out
+    assert "bits/dim" in printed
+    assert min(len(line.strip()) for line in printed.splitlines()) > 1
 
 
 def test_a_sentence_about_the_data_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,12 +54,12 @@ def test_the_toy_is_sampled_at_once(tmp_path: Path) -> None:
 def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "toy").mkdir()
-    with pytest.raises(FileNotFoundError, match="toy holds no model: it needs"):
+    with pytest.raises(FileNotFoundError, match="toy holds no model, which has"):
         tl.load("toy")
 
 
 def test_a_name_that_is_none_of_them_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sample", "tau"]) == 2
-    told = capsys.readouterr().err
-    assert "tau is not a folder of a run" in told
-    assert "toy" in told
+    printed = capsys.readouterr().err
+    assert "tau is not a folder of a run" in printed
+    assert "toy" in printed

@@ -1,4 +1,4 @@
-"""What is chosen for data, and what the user can put in its place."""
+"""The automatic choice for data, and how the user overrides it."""
 
 import itertools
 
@@ -81,11 +81,11 @@ def test_uniform_and_rank_one_noise_keep_to_the_states_of_each_site() -> None:
 @pytest.mark.parametrize(
     ("data", "given", "error", "message"),
     [
-        (ROWS, {"process": "gaussian"}, ValueError, "gaussian noise is for ordered values, and these are categories"),
+        (ROWS, {"process": "gaussian"}, ValueError, "gaussian noise needs ordered values, but these are categories"),
         (TABLE, {"process": "birth-death", "ordinal": True}, ValueError, "each site has states of its own"),
         (ROWS, {"process": "noise"}, ValueError, "process must be one of absorbing, uniform"),
         (ROWS, {"process": 3}, TypeError, "ForwardProcess"),
-        (ROWS, {"network": "unet"}, ValueError, "unet is for pictures"),
+        (ROWS, {"network": "unet"}, ValueError, "unet needs images"),
         (ROWS, {"network": "mlp"}, ValueError, "network must be one of residual-mlp"),
         (ROWS, {"network": 3}, TypeError, "Module"),
         (PICTURES, {"network": "music-transformer"}, ValueError, "rows with one axis"),

@@ -8,7 +8,7 @@ import torch
 
 import tauleap
 import tauleap as tl
-from tauleap import _device, _memory
+from tauleap import _device, _draw, _memory
 
 PACKAGE = Path(tauleap.__file__).parent
 NAMES = {"cpu", "cuda", "mps", "xpu", "meta", "sim"}
@@ -66,7 +66,7 @@ def test_a_device_without_float64_is_known_by_trying_as_well(sim32):
     moved = _device.moved_to(values, sim32)
     assert (moved.device, moved.dtype) == (sim32, torch.float32)
     with pytest.raises(ValueError, match="generator on sim:0 cannot draw in float64"):
-        _device.check_generator(sim32)
+        _draw.uniforms((2,), _device.CPU, torch.Generator(sim32))
 
 
 def test_a_device_that_holds_float64_without_computing_in_it_has_none(sim, monkeypatch):

@@ -14,8 +14,6 @@ from torch import nn
 
 import tauleap
 
-# These packages follow: their docstrings are rewritten after those of the core.
-EXEMPT = ("choose", "cli", "data", "fitting", "model", "pretrained", "recipes", "training")
 MODULES = ("tauleap.evaluate.independent_sites", "tauleap.evaluate.plots", "tauleap.evaluate.pushforward")
 """Modules that are public themselves and have no ``__all__``: everything that they define without an underscore."""
 
@@ -34,7 +32,7 @@ def public_objects() -> Iterator[tuple[str, Any]]:
         is_defined_here = module.__name__ not in MODULES or home == module.__name__
         if (inspect.isclass(value) or inspect.isroutine(value)) and is_defined_here and id(value) not in seen:
             seen.add(id(value))
-            if home.startswith("tauleap.") and home.split(".")[1] not in EXEMPT:
+            if home.startswith("tauleap."):
                 yield f"{module.__name__}.{name}", value
 
 

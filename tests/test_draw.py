@@ -61,7 +61,7 @@ def test_boundaries_belong_to_the_state_below(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_tails_far_below_the_rounding_of_float32(monkeypatch: pytest.MonkeyPatch) -> None:
-    """States of probability 1e-12 come for exactly their share of u, though float32 could not tell it from 0."""
+    """States of probability 1e-12 are drawn for exactly their interval of u, though float32 rounds it to 0."""
     weights = torch.tensor([1e-12, 1.0, 1e-12], dtype=torch.float64)
     total = 1 + 2e-12
     assert draw_at(monkeypatch, weights, [0.9e-12 / total, 1.1e-12 / total]) == [0, 1]

@@ -13,7 +13,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def example(name: str) -> dict[str, Any]:
-    """What the file defines; its main() is what running it calls."""
+    """Return the names that the file defines; running the file calls its main()."""
     return runpy.run_path(str(EXAMPLES / name))
 
 
@@ -52,6 +52,6 @@ def test_your_own_denoiser() -> None:
 
 def test_comparing_samplers() -> None:
     found = example("05_comparing_samplers.py")["main"]((4, 16))
-    (floor,) = found.pop("exact draws")
+    (floor,) = found.pop("exact samples")
     for few, more in found.values():
         assert few > more > 0.7 * floor

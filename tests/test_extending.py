@@ -15,7 +15,7 @@ PAGE = Path(__file__).parent.parent / "docs" / "extending.md"
 
 
 def page() -> dict[str, Any]:
-    """What the blocks of the page define, run in order; the model that it saves is not kept."""
+    """Run the blocks of the page in order and return the names that they define; the saved model is discarded."""
     namespace: dict[str, Any] = {"__name__": __name__}
     before = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""tl.fit: what it reaches on a known law, that it keeps its budget, and that it goes on."""
+"""tl.fit: accuracy on a known distribution, the time budget, and resuming."""
 
 import os
 import signal
@@ -89,21 +89,21 @@ def test_missing_cells_and_sizes_are_learnt_from_what_is_there() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "told"),
+    ("given", "error", "message"),
     [
-        ({"data": torch.zeros(1, 3, dtype=torch.int64)}, ValueError, "at least two rows"),
-        ({"validation": 1.5}, ValueError, "share in"),
+        ({"data": torch.zeros(1, 3, dtype=torch.int64)}, ValueError, "two rows or more"),
+        ({"validation": 1.5}, ValueError, "fraction in"),
         ({"validation": 1000}, ValueError, "must leave rows to train with"),
         ({"validation": torch.zeros(2, 4, dtype=torch.int64)}, ValueError, r"rows of the shape \(3,\)"),
         ({"minutes": 0.0}, ValueError, "minutes"),
         ({"steps": 0}, ValueError, "steps"),
-        ({"process": tl.noise.Uniform(2, tl.noise.Constant(1.0))}, ValueError, "too few for data of 3 states"),
+        ({"process": tl.noise.Uniform(2, tl.noise.Constant(1.0))}, ValueError, "too few for data with 3 states"),
         ({"seed": -1}, ValueError, "seed"),
     ],
 )
-def test_what_cannot_be_fitted(given: dict, error: type[Exception], told: str) -> None:
+def test_what_cannot_be_fitted(given: dict, error: type[Exception], message: str) -> None:
     x = torch.arange(30).reshape(10, 3) % 3
-    with pytest.raises(error, match=told):
+    with pytest.raises(error, match=message):
         tl.fit(given.pop("data", x), **({"steps": 1, "progress": False} | given))
 
 
@@ -159,9 +159,9 @@ def test_pictures_are_learnt_and_completed_in_any_pattern() -> None:
 
 
 def test_minutes_are_used_whatever_the_first_estimate(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Where the first steps seemed slow the run goes on, and the same call adds its minutes to those before."""
+    """If the first steps seemed slow, training continues until the time is used; the same call adds its minutes."""
     x = torch.randint(3, (500, 6), generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr("tauleap.training.budget._seconds_a_step", lambda *given: 1.0)
+    monkeypatch.setattr("tauleap.training.budget._seconds_per_step", lambda *given: 1.0)
     first = tl.fit(x, minutes=0.1, out=tmp_path, progress=False)
     assert first.about["steps_trained"] > 4
     again = tl.fit(x, minutes=0.1, out=tmp_path, progress=False)
@@ -235,7 +235,7 @@ def test_one_song_only_is_said() -> None:
     opened = LoadedData(Dataset(x, 129), MusicFormat(64), [], torch.zeros(6, dtype=torch.long))
     kept, held_out, report = split_rows(opened.dataset, 2, opened.form, 0, opened.groups)
     assert (len(kept), len(held_out)) == (4, 2)
-    assert "songs that are trained with as well" in report[0]
+    assert "songs that are in the training rows too" in report[0]
 
 
 def test_a_model_of_one_site_that_has_learned_nothing_is_reported(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,7 +194,7 @@ def test_a_field_that_is_not_known_is_refused(model: Path) -> None:
     """As the checksum would be whose own name has changed."""
     text = (model / "config.json").read_text()
     (model / "config.json").write_text(text.replace("config_sha256", "config_sha257"))
-    refused(model, "field 'config_sha257', which is not known")
+    refused(model, "an unknown entry 'config_sha257'")
 
 
 def test_a_damaged_report_is_left_out(run: Path) -> None:
@@ -288,7 +288,7 @@ def test_parts_of_samples(
     error = capsys.readouterr().err
     assert re.search(words, error)
     assert str(part) in error
-    assert "remove it and give the same command again" in error
+    assert "remove it and run the same command again" in error
 
 
 def test_a_fifo_instead_of_the_request_of_samples(tmp_path: Path) -> None:
@@ -402,19 +402,19 @@ def test_processes_that_no_machine_has_memory_for(model: Path, value: object) ->
 @pytest.mark.parametrize("shape", [[2**31], [3], [2, 2], [1, 2]])
 def test_samples_of_another_shape_than_the_network(model: Path, shape: list[int]) -> None:
     edit(model, lambda config: config.update(shape=shape))
-    refused(model, "its samples have the shape .*, its network is for")
+    refused(model, "the shape of a sample is .*, but that of its network is")
 
 
 def test_samples_with_more_sites_than_any_data(tmp_path: Path) -> None:
     """A U-Net has no shape of its own."""
     tl.load("mnist-small").save(tmp_path / "model")
     edit(tmp_path / "model", lambda config: config.update(shape=[1, 2**13, 2**13]))
-    refused(tmp_path / "model", "67,108,864 sites, at most 16,777,216 are allowed")
+    refused(tmp_path / "model", "must have <= 16,777,216 sites, got 67,108,864")
 
 
 def test_a_process_of_other_states_than_the_network(model: Path) -> None:
     edit(model, lambda config: config["process"].update(num_states=5000))
-    refused(model, "5,000 states, that of its denoiser")
+    refused(model, "is 5,000, but num_states of the denoiser")
 
 
 def test_nested_configurations(model: Path) -> None:

@@ -26,7 +26,9 @@ DIRECT = {
     "evaluate": ["objective", "sampling"],
     "storage": ["reverse", "data"],
     "row_bits": ["evaluate", "storage"],
-    "model": ["row_bits"],
+    "given": ["sampling", "data"],
+    "prediction": ["evaluate"],
+    "model": ["row_bits", "given", "prediction"],
     "pretrained": ["model"],
     "training": ["pretrained"],
     "testing": ["evaluate", "data"],
@@ -136,6 +138,8 @@ def test_unsupported_files_are_refused_before_torch_is_imported(command: str, na
     result = subprocess.run([sys.executable, "-c", report], capture_output=True, text=True, timeout=120, cwd=tmp_path)
     error, modules = result.stderr.splitlines()
     ending = repr(Path(name).suffix or "(none)")
-    assert error.startswith(f"tauleap: error: {name} has the ending {ending}; what can be read is .npy, .npz, .csv")
+    assert error.startswith(
+        f"tauleap: error: {name} has the ending {ending}, which cannot be read; accepted are .npy, .npz, .csv"
+    )
     assert "a PNG, JPEG or MIDI file" in error
     assert modules == "2 imported: "

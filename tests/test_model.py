@@ -188,7 +188,7 @@ def test_arrays_with_missing_cells(given) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "error", "told"),
+    ("given", "error", "message"),
     [
         ([[0, 1], [2]], ValueError, "rows of one length"),
         (np.array([[0.5, 1.0]]), TypeError, "whole numbers"),
@@ -201,8 +201,8 @@ def test_arrays_with_missing_cells(given) -> None:
         (np.array([[np.inf, 1.0]]), TypeError, "whole numbers"),
     ],
 )
-def test_what_is_not_data(given, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_what_is_not_data(given, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         as_dataset(given)
 
 
@@ -224,7 +224,7 @@ def test_names_index_and_masks_of_frames_are_kept(tmp_path: Path) -> None:
     assert filled[1].tolist() == [1, 2, 1, 2]
     for known in (frame.notna(), frame.notna().to_numpy(), ["0", "1"]):
         assert model.complete(frame, known, steps=2, seed=0).equals(filled)
-    with pytest.raises(ValueError, match="observed names 'a'; the columns are 0, 1"):
+    with pytest.raises(ValueError, match="observed names 'a': write some of the columns 0, 1"):
         model.complete(frame, ["a"])
     with pytest.raises(ValueError, match="observed must be a bool mask"):
         model.complete(frame, [[True], "x"])
@@ -245,7 +245,7 @@ class Labelled(torch.nn.Module):
         return logits[:, None].expand(*x.shape, 3)
 
 
-def test_guidance_makes_a_label_louder() -> None:
+def test_guidance_strengthens_class_conditioning() -> None:
     """One masked site has p(x0 | label)^2 / p(x0), normalised, and with a temperature of 1/2 its square."""
     model = tl.Model(Absorbing(3, LogLinear()), NetworkDenoiser(Labelled()), shape=(1,))
     assert model.num_labels == 2
@@ -262,12 +262,12 @@ def test_guidance_makes_a_label_louder() -> None:
 
 
 def test_guidance_without_a_label_is_refused() -> None:
-    told = tl.Model(Absorbing(3, LogLinear()), NetworkDenoiser(Labelled()), shape=(1,))
-    with pytest.raises(ValueError, match="guidance is for labels"):
-        told.sample(2, guidance=2.0)
+    labelled = tl.Model(Absorbing(3, LogLinear()), NetworkDenoiser(Labelled()), shape=(1,))
+    with pytest.raises(ValueError, match="guidance needs class labels"):
+        labelled.sample(2, guidance=2.0)
     other = tl.load("toy")
     assert other.num_labels is None
-    with pytest.raises(ValueError, match="guidance is for labels"):
+    with pytest.raises(ValueError, match="guidance needs class labels"):
         other.sample(2, guidance=2.0, condition=torch.zeros(2, dtype=torch.int64))
 
 

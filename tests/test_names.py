@@ -15,7 +15,7 @@ _FULL = re.compile(r"(?<![\w./'\"-])(?:tl|tauleap)((?:\.[A-Za-z_]\w*)+)")
 _SHORT = re.compile(rf"`((?:{'|'.join(tl._MODULES)})(?:\.[A-Za-z_]\w*)+)")
 """Names in code that begin with a module of the package, such as `evaluate.pushforward`."""
 _REFERENCE = re.compile(r"^::: (tauleap[\w.]*)", re.M)
-"""What the API reference shows: paths of modules, which a function of the same name can hide from attributes."""
+"""Return the modules of the API reference; a function of the same name can hide a module from attributes."""
 _FILES = (".py", ".json", ".npz", ".npy", ".csv")
 
 

@@ -41,7 +41,7 @@ def test_it_cannot_be_changed() -> None:
 
 
 def test_a_sample_may_be_one_site() -> None:
-    """x of shape (batch,): a mask of shape (batch,) is one a sample, a scalar one is for all."""
+    """x of shape (batch,): a mask of shape (batch,) has one entry per sample, a scalar one is for all."""
     values = torch.tensor([1, 2, 3])
     assert Observed(torch.tensor([True, False, True]), values).fill(torch.zeros(3, dtype=torch.int64)).tolist() == [
         1,

@@ -1,4 +1,4 @@
-"""What the README and the pages of docs/ show works.
+"""The code and commands of the README and the pages of docs/ work.
 
 Python blocks run in order in one namespace, in an empty folder; of the README also the commands of bash and console
 blocks.

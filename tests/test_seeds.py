@@ -11,7 +11,7 @@ def test_seeds_differ() -> None:
     seeds = [derive_seed(*word) for word in words]
     assert len(set(seeds)) == len(words)
     assert all(0 <= seed < 2**63 for seed in seeds)
-    assert derive_seed(0, "noise", 1) == 2376061928063757211, "another seed would change every run that is to go on"
+    assert derive_seed(0, "noise", 1) == 2376061928063757211, "another seed would change every run that is resumed"
 
 
 @pytest.mark.parametrize("seed", [0, 7, 2**63 - 1, np.int64(3)])

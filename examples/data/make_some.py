@@ -1,7 +1,7 @@
-"""Makes some.csv: orders of a shop that does not exist, drawn from a law that is known exactly.
+"""Write some.csv: orders of a fictitious shop, sampled from a known distribution.
 
-The law is a table of 2 x 5 x 40 x 5 x 2 probabilities, so what a model has learnt of it can be judged by brute force:
-``law()`` gives the table, ``main()`` writes 6,000 orders with one cell in twenty left empty, whatever it would hold.
+The distribution is a table of 2 x 5 x 40 x 5 x 2 probabilities, so the exact likelihood of a model's samples is known.
+``law()`` returns the table, and ``main()`` writes 6,000 orders with one cell in twenty empty at random.
 
     python examples/data/make_some.py
 """
@@ -24,10 +24,10 @@ COLUMNS: dict[str, list[str]] = {
 
 
 def law() -> np.ndarray:
-    """p(day, region, product, size, returned), float64 of shape (2, 5, 40, 5, 2).
+    """Return p(day, region, product, size, returned), float64 of shape (2, 5, 40, 5, 2).
 
-    A region has its days, a day in a region its few products, a product its size, and what is returned depends on the
-    product and the size: each column is informative about the others.
+    The day depends on the region, the product on both, the size on the product, and returns on product and size. So
+    each column is informative about the others.
     """
     draw = np.random.default_rng(SEED)
     sizes = [len(categories) for categories in COLUMNS.values()]
@@ -41,27 +41,27 @@ def law() -> np.ndarray:
 
 
 def orders(rows: int, seed: int = SEED) -> np.ndarray:
-    """Independent rows of the law, (rows, 5), as places in the categories."""
+    """Return independent rows (rows, 5) of indices of categories."""
     joint = law()
     cells = np.random.default_rng(seed).choice(joint.size, size=rows, p=joint.ravel())
     return np.stack(np.unravel_index(cells, joint.shape), axis=1)
 
 
 def empty(shape: tuple[int, ...], seed: int = SEED) -> np.ndarray:
-    """Which cells are left empty: each by itself, with the same probability."""
+    """Return a mask of empty cells, independent with equal probability."""
     return np.random.default_rng([seed, 1]).random(shape) < EMPTY
 
 
 def main(path: Path) -> None:
-    """Writes the table."""
+    """Write the table to a file."""
     rows = orders(ROWS)
     hidden = empty(rows.shape)
     with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(COLUMNS)
-        for row, gone in zip(rows, hidden, strict=True):
-            cells = zip(COLUMNS.values(), row, gone, strict=True)
-            out.writerow(["" if missing else held[state] for held, state, missing in cells])
+        for row, is_empty in zip(rows, hidden, strict=True):
+            cells = zip(COLUMNS.values(), row, is_empty, strict=True)
+            out.writerow(["" if missing else categories[state] for categories, state, missing in cells])
 
 
 if __name__ == "__main__":

@@ -1,9 +1,8 @@
-"""The whole experiment, two processes at a time, from training to the page; run it again to resume after a stop.
+"""Run the whole experiment, from training to the page, in two processes; run the same command again to resume.
 
     nice -n 19 python experiments/images/all.py --data FILE
 
-Training comes first, then the classifier, samples, the model of the package, figures and page. Each process has one
-thread.
+The order is training, classifier, samples, the model of the package, figures and page. Each process has one thread.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from _script import run
 HERE = Path(__file__).parent
 
 
-def in_turn() -> list[list[str]]:
-    """Models that can be trained together, after those with whose weights they begin."""
+def training_order() -> list[list[str]]:
+    """Return groups of models: each starts from weights of models in groups before it."""
     rows: list[list[str]] = []
-    left = list(MODELS)
-    while left:
-        rows.append([name for name in left if not set(MODELS[name].begins_with) & set(left)])
-        left = [name for name in left if name not in rows[-1]]
+    remaining = list(MODELS)
+    while remaining:
+        rows.append([name for name in remaining if not set(MODELS[name].begins_with) & set(remaining)])
+        remaining = [name for name in remaining if name not in rows[-1]]
     return rows
 
 
@@ -37,26 +36,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="a folder of idx files, or an .npz")
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
-    parser.add_argument("--steps", type=int, default=None, help="of every model; those of its recipe, if not given")
+    parser.add_argument(
+        "--steps", type=int, default=None, help="training steps of every model. Default: those of its recipe"
+    )
     parser.add_argument("--jobs", type=int, default=2)
     arguments = parser.parse_args()
-    both = ["--data", str(arguments.data), "--models", str(arguments.models)]
+    paths = ["--data", str(arguments.data), "--models", str(arguments.models)]
 
     def train(name: str) -> None:
         steps = [] if arguments.steps is None else ["--steps", str(arguments.steps)]
-        run(HERE / "train.py", name, *both[:2], *steps, "--out", str(arguments.models / name))
+        run(HERE / "train.py", name, *paths[:2], *steps, "--out", str(arguments.models / name))
 
     def evaluate(names: list[str]) -> None:
-        run(HERE / "evaluate.py", *both, "--rows", *names)
+        run(HERE / "evaluate.py", *paths, "--rows", *names)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:
-        for row in in_turn():
+        for row in training_order():
             list(pool.map(train, row))
-        run(HERE / "classifier.py", *both)
+        run(HERE / "classifier.py", *paths)
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
-    evaluate(list(ROWS)[:1])  # nothing is left to draw, but all of it is put together
-    run(HERE / "ship.py", *both[2:])
-    run(HERE / "figures.py", *both)
+    evaluate(list(ROWS)[:1])  # All samples exist; this writes the table of all rows.
+    run(HERE / "ship.py", *paths[2:])
+    run(HERE / "figures.py", *paths)
     run(HERE / "page.py")
 
 

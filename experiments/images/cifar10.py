@@ -1,10 +1,10 @@
-"""A few steps of the published recipe on real CIFAR-10 images, then bits/dim and eight samples with it.
+"""Train the published recipe for a few steps on CIFAR-10, then compute bits/dim and eight samples.
 
     python experiments/images/cifar10.py --data FILE --steps 30
 
-FILE is an .npz with ``x_train`` and ``x_test``, bytes (n, 32, 32, 3). Training is as published but for the batch,
-which a CPU would take a minute for, and the warm-up, which 30 steps would not see the end of; the samples have 20 steps
-instead of 495. The loss of test images and its change go to results/cifar10.json.
+FILE is an .npz with ``x_train`` and ``x_test``, bytes (n, 32, 32, 3). Training is as published except for a smaller
+batch, since the published one takes a minute on a CPU, and a warm-up that ends within 30 steps. Sampling has 20 steps
+instead of 495. The loss of test images and its change are written to results/cifar10.json.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=30)
     parser.add_argument("--out", type=Path, default=Path("runs") / "images" / "cifar10")
     arguments = parser.parse_args()
-    made = cifar10(arguments.data)
+    recipe = cifar10(arguments.data)
     numbers = {"batch_size": BATCH, "warmup": WARMUP, "steps": arguments.steps, "seed": SEED}
     quiet = {"log_every": 1, "validation_rows": 4, "sample_every": None, "checkpoint_every": 10}
-    made = replace(made, settings=replace(made.settings, **numbers, **quiet))
-    result = train(made, Run(arguments.out, tensorboard=False, keep=1))
-    model, (_, test) = tl.load(result.checkpoint), made.data()
+    recipe = replace(recipe, settings=replace(recipe.settings, **numbers, **quiet))
+    result = train(recipe, Run(arguments.out, tensorboard=False, keep=1))
+    model, (_, test) = tl.load(result.checkpoint), recipe.data()
     rows = test.rows(torch.arange(TESTED))
-    _device.seed_defaults(_device.CPU, derive_seed(SEED, "weights"))  # the weights that training began with
-    before, after = (losses(made.objective, one, rows) for one in (made.model(), model))
+    _device.seed_defaults(_device.CPU, derive_seed(SEED, "weights"))  # the initial weights of training
+    before, after = (losses(recipe.objective, one, rows) for one in (recipe.model(), model))
     change = Estimate.of_mean((after - before).double())
     with evaluating(model.reverse):
         bits = bits_per_dim(model.reverse, rows, samples=1, generator=torch.Generator().manual_seed(SEED))
@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def losses(objective: Objective, model: tl.Model, rows: Tensor) -> Tensor:
-    """The published loss of each image at the same times and with the same noise, so that only the weights differ."""
+    """Return the published loss of each image, with the same times and noise for all weights."""
     with evaluating(model.reverse), torch.no_grad():
         return objective(model.reverse, rows, generator=torch.Generator().manual_seed(SEED)).value
 

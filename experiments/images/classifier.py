@@ -1,9 +1,10 @@
-"""A small classifier of MNIST digits: what it sees in a picture, and how sure it is of the digit.
+"""Train a small classifier of MNIST digits, whose features and probabilities evaluate the samples.
 
     python experiments/images/classifier.py --data FILE
 
-Trained on the same images as the models, for some minutes, unless it is there already; written to runs/images, or where
---models says. Its 64 features are what the Frechet distance of this experiment is taken on, which is therefore not FID.
+It is trained on the same images as the models, for some minutes, and written to --models, runs/images by default. An
+existing one is not trained again. The Frechet distance of this experiment uses its 64 features, and is therefore not
+FID.
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from torch import Tensor, nn
 from tauleap import _files
 
 SEED, EPOCHS, BATCH, RATE = 0, 5, 128, 2e-3
-AT_ONCE = 500
-SURE = 0.9
-"""A picture is recognised if some digit has more than this probability."""
+BATCH_OF_EVALUATION = 500
+MIN_PROBABILITY = 0.9
+"""An image is recognised if some digit has a probability above this."""
 
 
-class Seen(NamedTuple):
-    """Of each picture."""
+class Predictions(NamedTuple):
+    """Features and class probabilities of each image."""
 
     features: Tensor
     probs: Tensor
 
     @property
     def recognised(self) -> Tensor:
-        return self.probs.amax(1) > SURE
+        return self.probs.amax(1) > MIN_PROBABILITY
 
     @property
     def digits(self) -> float:
-        """How many different digits: the exponential of the entropy of what is seen, 10 if all come equally often."""
+        """The effective number of different digits: the exponential of the entropy of the predicted classes."""
         counts = self.probs.argmax(1).bincount(minlength=10).double()
         return float(torch.special.entr(counts / counts.sum()).sum().exp())
 
 
 class Classifier(nn.Module):
-    """Two convolutions, 64 features, ten digits."""
+    """A network of two convolutions, 64 features and ten classes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,17 +54,17 @@ class Classifier(nn.Module):
         self.features, self.digits = nn.Linear(64 * 7 * 7, 64), nn.Linear(64, 10)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Bytes (n, 1, 28, 28) -> features (n, 64) and logits (n, 10)."""
+        """Return features (n, 64) and logits (n, 10) of bytes (n, 1, 28, 28)."""
         h = F.max_pool2d(F.relu(self.first(x.float() / 255)), 2)
         h = F.max_pool2d(F.relu(self.second(h)), 2)
         features = F.relu(self.features(h.flatten(1)))
         return features, self.digits(F.dropout(features, 0.3, self.training))
 
     @torch.no_grad()
-    def see(self, x: Tensor) -> Seen:
+    def predict(self, x: Tensor) -> Predictions:
         self.eval()
-        features, logits = zip(*(self(part) for part in x.split(AT_ONCE)), strict=True)
-        return Seen(torch.cat(features), torch.cat(logits).softmax(-1))
+        features, logits = zip(*(self(part) for part in x.split(BATCH_OF_EVALUATION)), strict=True)
+        return Predictions(torch.cat(features), torch.cat(logits).softmax(-1))
 
 
 def batches(count: int, generator: torch.Generator) -> Iterator[Tensor]:
@@ -89,7 +90,7 @@ def train(x: Tensor, y: Tensor) -> Classifier:
 def load(models: Path) -> Classifier:
     path, classifier = models / "classifier.safetensors", Classifier()
     if not path.exists():
-        raise SystemExit(f"{path} is not there: run classifier.py with the same --data and --models first")
+        raise SystemExit(f"{path} does not exist: run classifier.py with the same --data and --models first")
     classifier.load_state_dict(load_file(path))
     return classifier
 
@@ -101,19 +102,22 @@ def main() -> None:
     arguments = parser.parse_args()
     path = arguments.models / "classifier.safetensors"
     if path.exists():
-        print(f"{path} is there, and is kept: samples may have been measured by it")
+        print(f"{path} exists and is not trained again, since samples may have been evaluated with it")
         return
     loaded = pictures.load(arguments.data)
     x, y = loaded.train.x, loaded.train.condition
     if y is None or loaded.test.condition is None:
-        raise SystemExit("the file has no digits")
+        raise SystemExit("the data has no labels: save y_train and y_test")
     classifier = train(x, y)
-    seen = classifier.see(loaded.test.x)
-    right = (seen.probs.argmax(1) == loaded.test.condition).double().mean()
+    predictions = classifier.predict(loaded.test.x)
+    accuracy = (predictions.probs.argmax(1) == loaded.test.condition).double().mean()
     arguments.models.mkdir(parents=True, exist_ok=True)
     with _files.atomic_write(path) as file:
         file.write(save(classifier.state_dict()))
-    print(f"test images: {right:.4f} right, {seen.recognised.double().mean():.4f} recognised with more than {SURE}")
+    print(
+        f"test images: {accuracy:.4f} correct, {predictions.recognised.double().mean():.4f} recognised with more than "
+        f"{MIN_PROBABILITY}"
+    )
 
 
 if __name__ == "__main__":

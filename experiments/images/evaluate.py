@@ -1,12 +1,12 @@
-"""Draws samples, row by row, and measures them.
+"""Sample from the models, row by row, and evaluate the samples.
 
     python experiments/images/evaluate.py --data FILE                       every row, 500 samples each
     python experiments/images/evaluate.py --data FILE --rows tldr-0-64 --samples 100 --minutes 10
 
-A piece is 100 samples of a row. Pieces that are there already, of the same row and weights, are not made again, so the
-same command resumes where it was stopped; the first piece of every row comes before the second of any. What there is so
-far is written to results/table.json. Models and the classifier are in runs/images, or where --models says; pieces are
-kept in its folder ``pieces``.
+A piece is 100 samples of a row. Pieces that exist for the same row and weights are not computed again: run the same
+command again to resume. The first piece of every row is computed before the second of any. All results so far are
+written to results/table.json. Models and the classifier are in --models, runs/images by default; pieces are stored in
+its folder ``pieces``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
+from _results import mark_of, objective_of, read_piece, settings_of, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 PIECE, SAMPLES, GROUPS = 100, 500, 10
@@ -53,13 +53,15 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("runs") / "images")
     parser.add_argument("--rows", nargs="+", choices=[*ROWS, "all"], default=["all"], metavar="ROW")
     parser.add_argument("--samples", type=int, default=SAMPLES)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no further piece after this time")
     arguments = parser.parse_args()
     began = time.monotonic()
-    loaded, eye = pictures.load(arguments.data), classifier.load(arguments.models)
+    loaded, image_classifier = pictures.load(arguments.data), classifier.load(arguments.models)
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
-    models = {name: opened(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()}
-    for name in models:  # before anything is drawn
+    models = {
+        name: load_model(arguments.models / name) for name in MODELS if (arguments.models / name / "latest").exists()
+    }
+    for name in models:  # A wrong model is an error before hours of sampling.
         objective_of(arguments.models / name, MODELS[name].objective)
     marks = {name: mark(ROWS[name], models[ROWS[name].model]) for name in chosen if ROWS[name].model in models}
     pieces = arguments.models / "pieces"
@@ -71,15 +73,15 @@ def main() -> None:
                 continue
             if time.monotonic() - began > 60 * arguments.minutes:
                 print(f"the {arguments.minutes:g} minutes are over: run the same command again to resume")
-                return collect(models, arguments.models, loaded, eye)
+                return collect(models, arguments.models, loaded, image_classifier)
             started = time.process_time()
             write_piece(path, draw(ROWS[name], models[ROWS[name].model], number), marks[name])
             print(f"{name} {number}: {time.process_time() - started:.0f} s", flush=True)
-    collect(models, arguments.models, loaded, eye)
+    collect(models, arguments.models, loaded, image_classifier)
 
 
-def opened(folder: Path) -> tl.Model:
-    """A model whose network, and nothing else, computes in half precision, as it did in training."""
+def load_model(folder: Path) -> tl.Model:
+    """Return a model whose network computes in half precision, as in training; everything else does not."""
     model = tl.load(folder)
     network: Any = model.denoiser.network
     network.forward = torch.autocast("cpu", torch.bfloat16)(network.forward)
@@ -87,13 +89,13 @@ def opened(folder: Path) -> tl.Model:
 
 
 def mark(row: Row, model: tl.Model) -> str:
-    """Of what a piece was made with: another row, or other weights, make another piece."""
-    made = f"{fingerprint(model)} {row} {row.conditional} {row.guidance} {PIECE}"
-    return hashlib.sha256(made.encode()).hexdigest()[:16]
+    """Return a checksum of the row and the weights that a piece belongs to."""
+    content = f"{fingerprint(model)} {row} {row.conditional} {row.guidance} {PIECE}"
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
 def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
-    """The samples of one piece, whose seed is its number, and how the sampler fared."""
+    """Return the samples of one piece, whose seed is its number, and the statistics of the sampler."""
     assert model.shape is not None
     reverse, per_call = model.reverse, 1
     if row.guidance != 1:
@@ -118,56 +120,58 @@ def draw(row: Row, model: tl.Model, number: int) -> dict[str, np.ndarray]:
     }
 
 
-def collect(models: dict[str, tl.Model], folder: Path, loaded: Pictures, eye: classifier.Classifier) -> None:
-    """results/table.json from the pieces that are of the rows and weights as they are."""
-    real = eye.see(loaded.test.x)
-    reference = Moments.of(real.features)  # the same for all rows, so that it adds no error to their differences
+def collect(
+    models: dict[str, tl.Model], folder: Path, loaded: Pictures, image_classifier: classifier.Classifier
+) -> None:
+    """Write results/table.json from the pieces of the current rows and weights."""
+    real = image_classifier.predict(loaded.test.x)
+    reference = Moments.of(real.features)  # The same for all rows, so that it adds no error to their differences.
     rows: dict[str, Any] = {}
     for name, row in ROWS.items():
-        held = pieces_of(name, models.get(row.model), folder)
-        if not held:
+        parts = pieces_of(name, models.get(row.model), folder)
+        if not parts:
             continue
-        seen = eye.see(torch.from_numpy(np.concatenate([piece["x"] for piece in held])))
+        predictions = image_classifier.predict(torch.from_numpy(np.concatenate([piece["x"] for piece in parts])))
         rows[name] = {
             "label": row.label,
             "model": row.model,
-            "samples": len(seen.probs),
-            "first": {n: measured(seen, n, reference) for n in range(PIECE, len(seen.probs) + 1, PIECE)},
-            "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
-            **measured(seen, len(seen.probs), reference),
-            "digits": round(seen.digits, 2),
-            "obeyed": obeyed(seen) if row.conditional else None,
-            "jumped": rounded(np.mean([piece["jumped"] for piece in held], axis=0)),
-            "clamped": rounded(np.mean([piece["clamped"] for piece in held], axis=0)),
-            "times": rounded(held[0]["times"]),
+            "samples": len(predictions.probs),
+            "first": {n: measured(predictions, n, reference) for n in range(PIECE, len(predictions.probs) + 1, PIECE)},
+            "evaluations": float(np.mean([piece["evaluations"] for piece in parts])),
+            **measured(predictions, len(predictions.probs), reference),
+            "digits": round(predictions.digits, 2),
+            "label_accuracy": label_accuracy(predictions) if row.conditional else None,
+            "jumped": rounded(np.mean([piece["jumped"] for piece in parts], axis=0)),
+            "clamped": rounded(np.mean([piece["clamped"] for piece in parts], axis=0)),
+            "times": rounded(parts[0]["times"]),
         }
     if not rows:
-        raise SystemExit(f"{folder} has no model with samples: nothing is written")
+        raise SystemExit(f"{folder} has no model with samples: train the models with train.py first")
     results = {
         "rows": rows,
         "models": describe(models, folder, loaded.test.x),
-        "real": of_real(real),
-        "noise": of_noise(eye),
+        "real": evaluate_real(real),
+        "noise": evaluate_noise(image_classifier),
         "trained_on": len(loaded.train),
     }
     write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
 
 
-def measured(seen: classifier.Seen, n: int, reference: Moments) -> dict[str, Any]:
-    """Of the first ``n`` samples: rows with different numbers of them compare only at the same."""
+def measured(predictions: classifier.Predictions, n: int, reference: Moments) -> dict[str, Any]:
+    """Evaluate the first ``n`` samples, since rows are comparable only at equal numbers of samples."""
     return {
-        "frechet": numbers(frechet_distance(mixed(seen.features[:n]), reference, groups=GROUPS)),
-        "recognised": numbers(Estimate.of_mean(seen.recognised[:n].double())),
+        "frechet": numbers(frechet_distance(balanced(predictions.features[:n]), reference, groups=GROUPS)),
+        "recognised": numbers(Estimate.of_mean(predictions.recognised[:n].double())),
     }
 
 
-def mixed(features: Tensor) -> Tensor:
-    """In an order in which every group of the jackknife, row i mod GROUPS, has all digits.
+def balanced(features: Tensor) -> Tensor:
+    """Reorder features such that every group of the jackknife, row i mod GROUPS, has all digits.
 
-    The digits come in turn, and a group of one digit would make the distance without it that of nine digits.
+    Samples have the digits in turn. A group of only one digit would leave a distance of nine digits without it.
 
-    >>> mixed(torch.arange(100)[:, None])[:20, 0]
+    >>> balanced(torch.arange(100)[:, None])[:20, 0]
     tensor([ 0, 10, 20, 30, 40, 50, 60, 70, 80, 90,  1, 11, 21, 31, 41, 51, 61, 71,
             81, 91])
     """
@@ -175,14 +179,14 @@ def mixed(features: Tensor) -> Tensor:
     return pieces.transpose(1, 2).reshape(features.shape)
 
 
-def obeyed(seen: classifier.Seen) -> dict[str, float]:
-    """Return how often the classifier recognises the requested digit; pieces have all digits in turn."""
-    requested = torch.arange(len(seen.probs)) % PIECE % DIGITS
-    return numbers(Estimate.of_mean((seen.probs.argmax(1) == requested).double()))
+def label_accuracy(predictions: classifier.Predictions) -> dict[str, float]:
+    """Return the fraction of samples that the classifier assigns to their label; pieces have the digits in turn."""
+    requested = torch.arange(len(predictions.probs)) % PIECE % DIGITS
+    return numbers(Estimate.of_mean((predictions.probs.argmax(1) == requested).double()))
 
 
 def pieces_of(name: str, model: tl.Model | None, folder: Path) -> list[dict[str, Any]]:
-    """Of a row, in the order of their numbers; those of other weights or settings are left out."""
+    """Return the pieces of a row in order of their numbers, without those of other weights or settings."""
     if model is None:
         return []
     paths = sorted((folder / "pieces").glob(f"{name}-[0-9]*.npz"), key=lambda path: int(path.stem.rsplit("-", 1)[1]))
@@ -198,30 +202,34 @@ def numbers(estimate: Estimate[float]) -> dict[str, float]:
     return {"value": estimate.value, "stderr": estimate.stderr}
 
 
-def of_real(real: classifier.Seen) -> dict[str, Any]:
-    """What test images themselves get: 500 of them against the others, and how many are recognised."""
+def evaluate_real(real: classifier.Predictions) -> dict[str, Any]:
+    """Return the same measures for test images: 500 of them against the others."""
     order = torch.randperm(len(real.probs), generator=torch.Generator().manual_seed(0))
-    some, others = real.features[order[:SAMPLES]], real.features[order[SAMPLES:]]
+    subset, others = real.features[order[:SAMPLES]], real.features[order[SAMPLES:]]
     return {
         "images": len(real.probs),
         "samples": SAMPLES,
-        "frechet": numbers(frechet_distance(some, others, groups=GROUPS)),
+        "frechet": numbers(frechet_distance(subset, others, groups=GROUPS)),
         "recognised": numbers(Estimate.of_mean(real.recognised.double())),
         "digits": round(real.digits, 2),
     }
 
 
-def of_noise(eye: classifier.Classifier) -> dict[str, Any]:
-    """Return the classifier's result for pictures of uniform noise."""
+def evaluate_noise(image_classifier: classifier.Classifier) -> dict[str, Any]:
+    """Return the classifier's result for images of uniform noise."""
     x = torch.randint(256, (1000, 1, 28, 28), generator=torch.Generator().manual_seed(0))
-    seen = eye.see(x.to(torch.uint8))
-    digit = int(seen.probs.argmax(1).bincount(minlength=DIGITS).argmax())
-    share = Estimate.of_mean((seen.probs.argmax(1) == digit).double())
-    return {"recognised": numbers(Estimate.of_mean(seen.recognised.double())), "digit": digit, "share": numbers(share)}
+    predictions = image_classifier.predict(x.to(torch.uint8))
+    digit = int(predictions.probs.argmax(1).bincount(minlength=DIGITS).argmax())
+    fraction = Estimate.of_mean((predictions.probs.argmax(1) == digit).double())
+    return {
+        "recognised": numbers(Estimate.of_mean(predictions.recognised.double())),
+        "digit": digit,
+        "fraction": numbers(fraction),
+    }
 
 
 def describe(models: dict[str, tl.Model], folder: Path, test: Tensor) -> dict[str, Any]:
-    """Of each model: how far it was trained, and bits/dim of test images, by the bound in continuous time."""
+    """Return the training steps of each model, and bits/dim of test images by the bound in continuous time."""
     path = RESULTS / "table.json"
     before = json.loads(path.read_text(encoding="utf-8"))["models"] if path.exists() else {}
     out = {}

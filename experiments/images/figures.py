@@ -2,7 +2,7 @@
 
     python experiments/images/figures.py --data FILE
 
-A figure whose models or results are not there is left as it is.
+Figures without models or results are not changed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pictures
 import torch
-from evaluate import RESULTS, opened, pieces_of
+from evaluate import RESULTS, load_model, pieces_of
 from models import MODELS
 from PIL import Image
 from rows import BUDGETS, KINDS, ONLY_AT
@@ -32,10 +32,10 @@ sys.path.append(str(Path(__file__).parents[1]))
 
 from _panels import COLOURS, FIGURES, panels
 
-SEED, STEPS, TRACED_SITES, FILMED = 0, 255, 12, 16
+SEED, STEPS, TRACED_SITES, ANIMATED = 0, 255, 12, 16
 SHOWN, SHEET = ("tldr-0", "ancestral", "guided", "d3pm-gaussian", "d3pm-absorbing"), 100
-HELD_AT, HELD_STEPS, HELD_EVERY, HELD_LENGTH, HELD_PICTURES = 0.4, 1000, 100, 0.001, 2
-COMPLETIONS, GIVEN_PICTURES = 5, 4
+CORRECTOR_TIME, CORRECTOR_STEPS, CORRECTOR_INTERVAL, CORRECTOR_LENGTH, CORRECTOR_IMAGES = 0.4, 1000, 100, 0.001, 2
+COMPLETIONS, COMPLETED_IMAGES = 5, 4
 
 
 def main() -> None:
@@ -47,26 +47,26 @@ def main() -> None:
     distances(table)
     per_step(table)
     folder = arguments.models
-    models = {name: opened(folder / name) for name in MODELS if (folder / name / "latest").exists()}
+    models = {name: load_model(folder / name) for name in MODELS if (folder / name / "latest").exists()}
     grids(models, folder)
     model = models.get("gaussian")
     if model is not None:
         with evaluating(model.reverse):
-            way_down(model)
-            held(model)
+            draw_trajectory(model)
+            draw_correctors(model)
             completions(model, pictures.load(arguments.data).test.x.long())
 
 
 def save(name: str, picture: np.ndarray, scale: int = 2) -> None:
-    """Pixels as they are, ``scale`` times as large."""
+    """Write an image, enlarged ``scale`` times."""
     path = FIGURES / f"{name}.png"
     with _files.atomic_write(path) as file:
         Image.fromarray(picture.repeat(scale, 0).repeat(scale, 1)).save(file, format="PNG", optimize=True)
     print(f"written: {path}")
 
 
-def rows_of(pictures: Tensor) -> np.ndarray:
-    """Images (rows, columns, 1, 28, 28) as one picture, a line between them."""
+def tiled(pictures: Tensor) -> np.ndarray:
+    """Return images (rows, columns, 1, 28, 28) as one image with lines between them."""
     rows, columns, _, height, width = pictures.shape
     tiles = torch.full((rows, columns, height + 2, width + 2), 96, dtype=torch.uint8)
     tiles[:, :, 1:-1, 1:-1] = pictures[:, :, 0].to(torch.uint8)
@@ -74,7 +74,7 @@ def rows_of(pictures: Tensor) -> np.ndarray:
 
 
 def distances(table: dict[str, Any]) -> None:
-    """The Frechet distance, and the share of recognised pictures, against evaluations (Figure 4, right)."""
+    """Draw the Frechet distance and the fraction of recognised images against evaluations (Figure 4, right)."""
     found = {
         kind.label: [row for budget in BUDGETS if (row := table["rows"].get(f"{name}-{budget}")) is not None]
         for name, kind in KINDS.items()
@@ -98,17 +98,17 @@ def distances(table: dict[str, Any]) -> None:
             axes.axhline(
                 table["real"][number]["value"], color="0.6", linestyle="--", linewidth=0.8, label="test images"
             )
-            axes.set(xscale="log", xlabel="evaluations of the network")
+            axes.set(xscale="log", xlabel="network evaluations per sample")
             axes.set_xticks(BUDGETS, [str(budget) for budget in BUDGETS])
             axes.minorticks_off()
         both[0].set(ylabel="Frechet distance", yscale="log")
-        both[1].set(ylabel="recognised")
+        both[1].set(ylabel="fraction recognised")
         lines, labels = both[1].get_legend_handles_labels()
         both[1].figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=7)
 
 
 def per_step(table: dict[str, Any]) -> None:
-    """The proportion of sites that jump in a step, and that end outside and are clamped."""
+    """Draw the fraction of sites that jump in a step, and of those that leave 0..255 and are clamped."""
     found = [row for budget in BUDGETS if (row := table["rows"].get(f"tldr-0-{budget}")) is not None]
     if not found:
         return
@@ -116,29 +116,29 @@ def per_step(table: dict[str, Any]) -> None:
     with panels("images_steps", 2) as both:
         for axes, number in zip(both, ("jumped", "clamped"), strict=True):
             axes.plot(row["times"], row[number], color=COLOURS[0], linewidth=1.2)
-            axes.set(xlabel="t, from noise (1) to data (0)", ylabel=f"sites {number}", xlim=(1, 0))
+            axes.set(xlabel="t, from noise (1) to data (0)", ylabel=f"fraction of sites {number}", xlim=(1, 0))
 
 
 def grids(models: dict[str, tl.Model], folder: Path) -> None:
-    """Samples of some rows side by side, each at the largest number of evaluations that it has; a column a digit."""
+    """Draw samples of some rows side by side, each with its largest number of evaluations; one column per digit."""
     found = []
     for name in SHOWN:
         largest = ONLY_AT.get(name, BUDGETS)[-1]
-        held = pieces_of(f"{name}-{largest}", models.get(KINDS[name].model), folder)
-        if not held:
+        pieces = pieces_of(f"{name}-{largest}", models.get(KINDS[name].model), folder)
+        if not pieces:
             return
-        found.append(sheet(torch.from_numpy(held[0]["x"][:SHEET])))
+        found.append(sheet(torch.from_numpy(pieces[0]["x"][:SHEET])))
     gap = np.full((found[0].shape[0], 8), 255, dtype=np.uint8)
     save("images_samples", np.concatenate([part for each in found for part in (each, gap)][:-1], axis=1), scale=1)
 
 
-def way_down(model: tl.Model) -> None:
-    """Samples on their way from noise to data: a film, and some of their sites."""
+def draw_trajectory(model: tl.Model) -> None:
+    """Draw samples between noise and data: an animation, and the states of some sites."""
     grid = uniform_grid(STEPS)
     drawn = sample(
         model.reverse,
         TauLeaping(),
-        (FILMED, *(model.shape or ())),
+        (ANIMATED, *(model.shape or ())),
         grid=grid,
         trace=grid[::8].tolist(),
         generator=torch.Generator().manual_seed(SEED),
@@ -163,46 +163,50 @@ def way_down(model: tl.Model) -> None:
     print(f"written: {path}")
 
 
-def held(model: tl.Model) -> None:
-    """Correctors with the time held, and below each state the denoiser's prediction (Appendix F.2)."""
+def draw_correctors(model: tl.Model) -> None:
+    """Draw correctors at a fixed time, with the denoiser's prediction below each state (Appendix F.2)."""
     generator = torch.Generator().manual_seed(SEED)
     down = sample(
         model.reverse,
         TauLeaping(),
-        (HELD_PICTURES, *(model.shape or ())),
-        grid=uniform_grid(STEPS, end=HELD_AT),
-        trace=[HELD_AT],
+        (CORRECTOR_IMAGES, *(model.shape or ())),
+        grid=uniform_grid(STEPS, end=CORRECTOR_TIME),
+        trace=[CORRECTOR_TIME],
         generator=generator,
     )
     if down.trace is None:
         raise RuntimeError("there is no trace")
-    x, states, guesses = down.trace.x[-1], [], []
-    for at in range(0, HELD_STEPS + 1, HELD_EVERY):
+    x, states, predictions = down.trace.x[-1], [], []
+    for at in range(0, CORRECTOR_STEPS + 1, CORRECTOR_INTERVAL):
         if at:
-            x, _ = run_corrector(model.reverse, x, HELD_AT, steps=HELD_EVERY, step=HELD_LENGTH, generator=generator)
+            x, _ = run_corrector(
+                model.reverse, x, CORRECTOR_TIME, steps=CORRECTOR_INTERVAL, step=CORRECTOR_LENGTH, generator=generator
+            )
         states.append(x)
         with torch.no_grad():
-            guesses.append(model.reverse.posterior(x, HELD_AT).mode)
-    rows = [torch.stack([x[number] for x in kind]) for number in range(HELD_PICTURES) for kind in (states, guesses)]
-    save("images_correctors", rows_of(torch.stack(rows)))
+            predictions.append(model.reverse.posterior(x, CORRECTOR_TIME).mode)
+    rows = [
+        torch.stack([x[number] for x in kind]) for number in range(CORRECTOR_IMAGES) for kind in (states, predictions)
+    ]
+    save("images_correctors", tiled(torch.stack(rows)))
 
 
 def completions(model: tl.Model, test: Tensor) -> None:
-    """Half of a picture given, several completions of it."""
-    given = torch.zeros(1, 28, 28, dtype=torch.bool)
-    given[:, :14] = True
-    known = test[:GIVEN_PICTURES]
+    """Draw images of which one half is observed, and several completions of each."""
+    observed = torch.zeros(1, 28, 28, dtype=torch.bool)
+    observed[:, :14] = True
+    known = test[:COMPLETED_IMAGES]
     done = model.complete(
         known.repeat_interleave(COMPLETIONS, 0),
-        given.expand(GIVEN_PICTURES * COMPLETIONS, *given.shape),
+        observed.expand(COMPLETED_IMAGES * COMPLETIONS, *observed.shape),
         steps=STEPS,
         sampler=TauLeaping(),
         seed=SEED,
         states=True,
     )
-    seen = torch.where(given, known, 96)
-    rows = torch.cat([known[:, None], seen[:, None], done.reshape(GIVEN_PICTURES, COMPLETIONS, 1, 28, 28)], dim=1)
-    save("images_completions", rows_of(rows))
+    masked = torch.where(observed, known, 96)
+    rows = torch.cat([known[:, None], masked[:, None], done.reshape(COMPLETED_IMAGES, COMPLETIONS, 1, 28, 28)], dim=1)
+    save("images_completions", tiled(rows))
 
 
 if __name__ == "__main__":

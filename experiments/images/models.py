@@ -1,4 +1,4 @@
-"""The models of the experiment, and what differs between them. All are trained with the label in one of two cases."""
+"""The models of the experiment and their differences. All are trained with the label in one of two cases."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tauleap.recipes.images import (
 from tauleap.training import Recipe
 
 D3PM_STEPS = 256
-"""As many as the largest number of evaluations: a model in discrete time is trained for its number of steps."""
+"""The largest number of evaluations, since a model in discrete time is trained for its number of steps."""
 EARLIEST = 0.01
-"""The time at which sampling ends, and from which on a model must have learnt to have bits/dim."""
+"""The time at which sampling ends; bits/dim needs a model that is trained from this time on."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +42,14 @@ class Entry:
     process: Callable[[], ForwardProcess] = gaussian_noise
     denoiser: Callable[[bool], Denoiser] = small_denoiser
     begins_with: tuple[str, ...] = ()
-    """Other models, one for each of its networks, whose weights it takes, to be trained on."""
+    """Other models, one per network, whose weights are its initial weights."""
     steps: int = 700
     lr: float = 2e-4
     batch_size: int = 64
 
     @property
     def knows_all_times(self) -> bool:
-        """Whether it learns the earliest times too, without which it has no bits/dim."""
+        """Whether it is also trained at the earliest times, which bits/dim needs."""
         return self.objective.times.eps <= EARLIEST
 
 
@@ -76,14 +76,16 @@ MODELS = {
 
 
 def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
-    """How a model is trained; ``models`` is the folder of the others."""
+    """Return the recipe of a model; ``models`` is the folder of the others."""
     entry = MODELS[name]
     build = partial(entry.denoiser, True)
     settings = replace(small_settings(entry.steps), lr=entry.lr, batch_size=entry.batch_size)
     return mnist(
         pictures.to_train,
         process=entry.process(),
-        denoiser=partial(trained, build, [models / part for part in entry.begins_with]) if entry.begins_with else build,
+        denoiser=partial(with_trained_weights, build, [models / part for part in entry.begins_with])
+        if entry.begins_with
+        else build,
         objective=entry.objective,
         settings=settings if entry.knows_all_times else replace(settings, validate_every=None),
         labels=True,
@@ -91,11 +93,11 @@ def recipe(name: str, pictures: Pictures, models: Path) -> Recipe:
     )
 
 
-def trained(build: Callable[[], Denoiser], parts: Sequence[Path]) -> Denoiser:
-    """A denoiser whose network, or whose networks by time, have the weights of models that were trained before."""
-    made: Any = build()
-    networks = made.network.networks if isinstance(made.network, TimeExperts) else [made.network]
+def with_trained_weights(build: Callable[[], Denoiser], parts: Sequence[Path]) -> Denoiser:
+    """Return a denoiser whose network, or each of its networks, has the weights of a trained model."""
+    denoiser: Any = build()
+    networks = denoiser.network.networks if isinstance(denoiser.network, TimeExperts) else [denoiser.network]
     for network, folder in zip(networks, parts, strict=True):
         part: Any = tl.load(folder).denoiser
         network.load_state_dict(part.network.state_dict())
-    return made
+    return denoiser

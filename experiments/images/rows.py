@@ -20,10 +20,10 @@ SWEEP_BUDGET = 64
 LARGEST = BUDGETS[-1]
 
 
-def corrected(
+def with_correctors(
     correctors: int, scale: float = 1.5, start: float = 0.1, predictor: Sampler | None = None
 ) -> tuple[Sampler, int, float]:
-    """Tau-leaping with correctors below ``start``, the evaluations, and the passes of a step on average."""
+    """Return tau-leaping with correctors below ``start``, the evaluations, and the mean evaluations per step."""
     sampler = WithCorrector(predictor or TauLeaping(), steps=correctors, scale=scale, start=start)
     return sampler, LARGEST, 1 + correctors * (start - Row.end) / (1 - Row.end)
 
@@ -33,11 +33,11 @@ CONDITIONAL: dict[str, Any] = {"conditional": True, "over": 0.0}
 DISCRETE: dict[str, Any] = CONDITIONAL | {"end": 1 / D3PM_STEPS, "final": "sample", "lattice": D3PM_STEPS}
 KINDS = {
     "tldr-0": Row("tau-leaping (tLDR-0)", "gaussian", published_sampler(), LARGEST, **CONDITIONAL),
-    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *corrected(3), **CONDITIONAL),
-    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *corrected(10), **CONDITIONAL),
+    "tldr-3": Row("tau-leaping, 3 correctors (tLDR-3)", "gaussian", *with_correctors(3), **CONDITIONAL),
+    "tldr-10": Row("tau-leaping, 10 correctors (tLDR-10)", "gaussian", *with_correctors(10), **CONDITIONAL),
     "ancestral": Row("ancestral steps", "gaussian", Ancestral(), LARGEST, **CONDITIONAL),
     "guided": Row("ancestral steps, guidance 2", "gaussian", Ancestral(), LARGEST, guidance=2.0, **CONDITIONAL),
-    "untold": Row("ancestral steps, not told the digit", "gaussian", Ancestral(), LARGEST, over=0.0),
+    "unconditional": Row("ancestral steps, unconditional", "gaussian", Ancestral(), LARGEST, over=0.0),
     "early": Row("ancestral steps, small network with the bound alone", "early", Ancestral(), LARGEST, **CONDITIONAL),
     "trapezoidal": Row("trapezoidal", "gaussian", Trapezoidal(), LARGEST, passes=2.0, **CONDITIONAL),
     "d3pm-gaussian": Row("D3PM Gauss", "d3pm-gaussian", Ancestral(), LARGEST, **DISCRETE),
@@ -47,7 +47,7 @@ SWEEP = {
     f"sweep-{name.split()[0]}-{correctors}-{scale:g}-{start:g}": Row(
         f"{name}, {correctors} of {scale:g} below t = {start:g}",
         "gaussian",
-        *corrected(correctors, scale, start, predictor),
+        *with_correctors(correctors, scale, start, predictor),
         **CONDITIONAL,
     ).at(SWEEP_BUDGET)
     for name, predictor, correctors, scale, start in (
@@ -58,7 +58,7 @@ SWEEP = {
         ("ancestral steps", Ancestral(), 2, 0.5, 0.8),
     )
 }
-ONLY_AT = {"early": (SWEEP_BUDGET,), "guided": BUDGETS[:2], "untold": BUDGETS[:2]}
+ONLY_AT = {"early": (SWEEP_BUDGET,), "guided": BUDGETS[:2], "unconditional": BUDGETS[:2]}
 TABLE = {
     f"{name}-{evaluations}": row.at(evaluations)
     for evaluations in BUDGETS

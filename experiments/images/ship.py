@@ -1,10 +1,10 @@
-"""Puts the trained model of MNIST into the package, with a card that says what it is.
+"""Add the trained model of MNIST to the package, with a model card.
 
     python experiments/images/ship.py
 
-Takes runs/images/gaussian, or where --models says, and results/table.json, which evaluate.py has written for the same
-weights; writes src/tauleap/pretrained/models/mnist-small. Run diagnostics/copies.py afterwards, which measures what the
-models of the package repeat.
+It reads gaussian in --models, runs/images by default, and results/table.json, which evaluate.py wrote for the same
+weights. It writes src/tauleap/pretrained/models/mnist-small. Run diagnostics/copies.py afterwards, which measures how
+much training data the models of the package reproduce.
 """
 
 from __future__ import annotations
@@ -30,30 +30,29 @@ NAME, MODEL = "mnist-small", "gaussian"
 
 CARD = """# {name}
 
-Handwritten digits, 28 x 28 pixels with 256 levels, every level a state. It draws digits, also one that is asked for
-(`tauleap sample {name} --label 7`), and fills in pictures of which some pixels are given.
+Handwritten digits, 28 x 28 pixels with 256 levels; every level is a state. The model generates digits, optionally
+class-conditional (`tauleap sample {name} --label 7`), and completes images of which some pixels are observed.
 
-- Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. Its test images
-  are others.
-- Model: the paper's Gaussian noise, the truncated logistic, and two U-Nets with {weights:,} weights together: one
-  before t = {cut:g}, where pixels are to be cleaned, and one from there on, where the digit is to be guessed.
+- Data: MNIST (Y. LeCun, C. Cortes and C. Burges; CC BY-SA 3.0), {trained_on:,} of its training images. The test images
+  are not among them.
+- Model: the paper's Gaussian noise, the truncated logistic, and two U-Nets with {weights:,} weights together: one for
+  times before {cut:g}, where single pixels are denoised, and one for later times, where the shape of the digit emerges.
 - Recipe: `tauleap.recipes.mnist`, each network by itself and then both together
 {stages}
-- Adam with a rate that falls along half a cosine, the last time from {lr:g}, averaged weights ({ema:g}), half
-  precision, seed {seed}. In one of five cases some pixels were given, and in one of two the digit. The weights are
-  rounded to 16 bits here; the numbers below are of those before.
-- bits/dim of {images} test images: {bits} (standard error; {times} times each, seed 0).
+- Adam with cosine learning-rate decay, in the last stage from {lr:g}; averaged weights ({ema:g}); seed {seed}; half
+  precision. Some pixels were observed in one of five cases, and the class label was given in one of two. The weights
+  are rounded to 16 bits; the results below are those before rounding.
+- bits/dim of {images} test images: {bits} (standard error; {times} times per image, seed 0).
 
-Samples, the network in half precision; it was told a digit, each as often as another, but where a row says that it was
-not. The Frechet distance is taken on 64 features of a small classifier that the experiment trains: it is not FID.
-Recognised are those to which that classifier gives a digit with more than 0.9, as it does to {real} of real test
-images.
+Samples, with the network in half precision. They are class-conditional with all labels equally often, except in rows
+called unconditional. The Frechet distance uses 64 features of a small classifier that the experiment trains; it is not
+FID. A sample is recognised if that classifier gives a digit a probability above 0.9, as for {real} of the test images.
 
 | sampler | evaluations | samples | Frechet distance | recognised |
 | --- | ---: | ---: | ---: | ---: |
 {rows}
 
-*`python experiments/images/train.py MODEL --data FILE` for {models}, then `evaluate.py` and `ship.py` beside it.*
+*`python experiments/images/train.py MODEL --data FILE` for {models}, then `evaluate.py` and `ship.py`.*
 """
 
 
@@ -64,7 +63,7 @@ def main() -> None:
     model, table = tl.load(run), json.loads((RESULTS / "table.json").read_text(encoding="utf-8"))
     found = table["models"].get(MODEL, {})
     if not found.get("mark", "").startswith(fingerprint(model)[:16]):
-        raise SystemExit("results/table.json is of other weights: run evaluate.py first")
+        raise SystemExit("results/table.json belongs to other weights: run evaluate.py first")
     with (run / "latest" / "recipe.json").open(encoding="utf-8") as file:
         recipe = json.load(file)["recipe"]
     bits = found["bits"]
@@ -80,7 +79,7 @@ def main() -> None:
 
 
 def stages_of(name: str, models: dict[str, Any]) -> list[str]:
-    """The models that it begins with, those that they begin with, and itself, in the order of training."""
+    """Return the models whose weights a model starts from, recursively, and itself, in the order of training."""
     before = [stage for part in models[name]["begins_with"] for stage in stages_of(part, models)]
     return [*before, name]
 

@@ -1,13 +1,13 @@
-"""Trains one model of the image experiment, or resumes it.
+"""Train one model of the image experiment, or resume its run.
 
     python experiments/images/train.py early --data FILE
     python experiments/images/train.py late --data FILE
     python experiments/images/train.py gaussian --data FILE
 
-FILE is described in pictures.py. Each model has a folder of its own, runs/images/MODEL if --out is not given; a run
-that was stopped is resumed by the same command. The learning rate falls to the last of the --steps, those of models.py
-if not given. gaussian and d3pm-gaussian begin with the weights of early and late, which must be in folders beside their
-own. Two processes share a batch if they are started by torchrun:
+FILE is described in pictures.py. Each model has its own folder, runs/images/MODEL unless --out names another. Run the
+same command again to resume. The learning rate decays until the last of the --steps, by default those of models.py.
+gaussian and d3pm-gaussian start from the weights of early and late, which must be in folders beside theirs. Two
+processes share a batch if torchrun starts them:
 
     OMP_NUM_THREADS=1 torchrun --nproc-per-node 2 experiments/images/train.py late --data FILE
 """

@@ -1,8 +1,8 @@
-"""The whole experiment, two processes at a time, from training to the page; run it again to resume after a stop.
+"""Run the whole experiment, from training to the page, in two processes; run the same command again to resume.
 
     nice -n 19 python experiments/music/all.py --data FILE --steps 4000 --shipped-steps 10000
 
-Training comes first, then the evaluation, the model of the package, figures and page. Each process has one thread.
+The order is training, evaluation, the model of the package, figures and page. Each process has one thread.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and the strict masks")
     parser.add_argument("--models", type=Path, default=Path("runs") / "music")
-    parser.add_argument("--steps", type=int, default=4000, help="of the models of the table")
+    parser.add_argument("--steps", type=int, default=4000, help="training steps of the models of the table")
     parser.add_argument("--shipped-steps", type=int, default=10_000)
     parser.add_argument("--completions", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=2)
@@ -44,7 +44,7 @@ def main() -> None:
         list(pool.map(train, NAMES))
         list(pool.map(evaluate, [list(ROWS)[number :: arguments.jobs] for number in range(arguments.jobs)]))
     run(HERE / "references.py", *data)
-    evaluate(["shipped"])  # nothing is left to measure, but all of it is put together
+    evaluate(["shipped"])  # All completions exist; this writes the table of all rows.
     run(HERE / "ship.py", *data, *models)
     run(HERE / "figures.py", *data, *models)
     run(HERE / "page.py")

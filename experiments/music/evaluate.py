@@ -1,13 +1,13 @@
-"""Completes the test songs, row by row, and measures the completions against the truth.
+"""Complete the test songs, row by row, and compare the completions with the truth.
 
     python experiments/music/evaluate.py --data FILE                          all of the table, 5 runs
     python experiments/music/evaluate.py --data FILE --rows uniform d3pm --completions 1 --minutes 10
 
-A piece is one run of a row through the 96 fixed test songs. Pieces that are there already, of the same weights, are not
-made again, so the same command resumes where it was stopped; the first run of every row comes before the second of any.
-What there is so far is written to results/table.json. Models are in runs/music/MODEL, or where --models says; the
-shipped one is that of the package where there is no such run, and rows of other models that are not there stay as
-they were recorded. Pieces are kept in the folder ``pieces`` of --models.
+A piece is one run of a row over the 96 fixed test songs. Pieces that exist for the same weights are not computed again:
+run the same command again to resume. The first run of every row is computed before the second of any. All results so
+far are written to results/table.json. Models are in --models, runs/music by default. Without such a run the shipped
+model is that of the package, and the recorded rows of other absent models do not change. Pieces are stored in the
+folder ``pieces`` of --models.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from tauleap.sampling import sample
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
+from _results import curve_of, mark_of, read_piece, steps_of, write_json, write_piece
 
 RESULTS = Path(__file__).with_name("results")
 BATCH, TIMES = 16, 4
@@ -48,13 +48,13 @@ def main() -> None:
     parser.add_argument("--models", type=Path, default=Path("runs") / "music")
     parser.add_argument("--rows", nargs="+", choices=[*ROWS, "all"], default=list(TABLE), metavar="ROW")
     parser.add_argument("--completions", type=int, default=COMPLETIONS)
-    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no piece after this time")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="start no further piece after this time")
     arguments = parser.parse_args()
     began = time.monotonic()
     test = songs.load(arguments.data).tested.long()
     chosen = list(ROWS) if "all" in arguments.rows else arguments.rows
-    wanted = sorted({ROWS[name].model for name in chosen}, key=NAMES.index)
-    models = {name: model for name in wanted if (model := model_of(name, arguments.models)) is not None}
+    names = sorted({ROWS[name].model for name in chosen}, key=NAMES.index)
+    models = {name: model for name in names if (model := model_of(name, arguments.models)) is not None}
     marks = {name: fingerprint(model)[:16] for name, model in models.items()}
     pieces = arguments.models / "pieces"
     pieces.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def model_of(name: str, models: Path) -> tl.Model | None:
 
 
 def complete(row: Row, model: tl.Model, test: Tensor, run: int) -> dict[str, np.ndarray]:
-    """One completion of each song: the melodies, both numbers for each, and how the sampler fared."""
+    """Return one completion per song, both measures of each, and the statistics of the sampler."""
     form = form_of(model)
     given = tl.Observed(torch.arange(test.shape[1]) < GIVEN, form.states(test))
     drawn = sample(
@@ -113,7 +113,7 @@ def form_of(model: tl.Model) -> MusicFormat:
 
 
 def collect(pieces: Path, models: Path, test: Tensor) -> None:
-    """results/table.json from the pieces that are of the models' weights as they are."""
+    """Write results/table.json from the pieces of the current weights."""
     before = recorded()
     described = describe(models, test, before["models"])
     rows: dict[str, Any] = {}
@@ -122,55 +122,55 @@ def collect(pieces: Path, models: Path, test: Tensor) -> None:
         if row.model not in described and name in before["rows"]:
             rows[name] = before["rows"][name]
         paths = [pieces / f"{name}-{run}.npz" for run in range(COMPLETIONS)]
-        held = [read_piece(path) for path in paths if mark and mark_of(path) == mark]
-        if not held:
+        parts = [read_piece(path) for path in paths if mark and mark_of(path) == mark]
+        if not parts:
             continue
         rows[name] = {
             "label": row.label,
             "model": row.model,
             "mark": mark,
-            "runs": len(held),
-            "evaluations": float(np.mean([piece["evaluations"] for piece in held])),
-            "different": float(np.mean([different(piece["x"]) for piece in held])),
-            "rejected": np.mean([piece["rejected"] for piece in held], axis=0).round(6).tolist(),
-            "times": held[0]["times"].round(6).tolist(),
+            "runs": len(parts),
+            "evaluations": float(np.mean([piece["evaluations"] for piece in parts])),
+            "different": float(np.mean([different(piece["x"]) for piece in parts])),
+            "rejected": np.mean([piece["rejected"] for piece in parts], axis=0).round(6).tolist(),
+            "times": parts[0]["times"].round(6).tolist(),
         }
-        if len(held) == COMPLETIONS:
-            rows[name]["pooled"] = pooled([torch.from_numpy(piece["x"]).long() for piece in held], test)
+        if len(parts) == COMPLETIONS:
+            rows[name]["pooled"] = pooled([torch.from_numpy(piece["x"]).long() for piece in parts], test)
         for number in ("hellinger", "outliers"):
-            done = Completions.of(torch.tensor(np.stack([piece[number] for piece in held])))
+            done = Completions.of(torch.tensor(np.stack([piece[number] for piece in parts])))
             spread = done.spread if math.isfinite(done.spread) else None
-            songs_own = np.mean([piece[number] for piece in held], axis=0).round(5).tolist()
+            songs_own = np.mean([piece[number] for piece in parts], axis=0).round(5).tolist()
             values = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": spread, "songs": songs_own}
             rows[name][number] = values
     described = before["models"] | described
     results = {"songs": len(test), "different": different(test.numpy()), "rows": rows, "models": described}
     if not rows:
-        raise SystemExit(f"{models} has no model with completions: nothing is written")
+        raise SystemExit(f"{models} has no model with completions: train the models with train.py first")
     write_json(RESULTS / "table.json", results)
     print(f"written: {RESULTS / 'table.json'}")
 
 
 def different(x: np.ndarray) -> float:
-    """How many different states the songs have after the given bars, on average."""
+    """Return the mean number of different states per song after the observed bars."""
     return float(np.mean([len(np.unique(song[GIVEN:])) for song in x]))
 
 
 def pooled(runs: list[Tensor], test: Tensor) -> dict[str, float]:
-    """The Hellinger distance of all completions of a song together: what it would be if they were one."""
+    """Return the Hellinger distance of all completions of a song pooled into one."""
     truth = test[:, GIVEN:].repeat(1, len(runs))
     found = Estimate.of_mean(row_hellinger(torch.cat([x[:, GIVEN:] for x in runs], dim=1), truth))
     return {"value": found.value, "stderr": found.stderr}
 
 
 def recorded() -> dict[str, Any]:
-    """Return the table as it was written last."""
+    """Return the results that were written last."""
     path = RESULTS / "table.json"
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else {"models": {}, "rows": {}}
 
 
 def describe(models: Path, test: Tensor, before: dict[str, Any]) -> dict[str, Any]:
-    """Of each model: how far it was trained, and bits/dim of the test songs given their first two bars."""
+    """Return the training steps of each model, and bits/dim of the test songs given their first two bars."""
     out = {}
     for name in NAMES:
         model = model_of(name, models)

@@ -2,8 +2,8 @@
 
     python experiments/music/figures.py --data FILE
 
-A figure whose models or results are not there is left as it is. Some melodies are also written as MIDI and MP3, for
-which the extra ``experiments`` is needed: pip install 'tauleap[experiments]'.
+Figures without models or results are not changed. Some melodies are also written as MIDI and MP3, which needs the extra
+``experiments``: pip install 'tauleap[experiments]'.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from _panels import COLOURS, FIGURES, panels
 AUDIO = FIGURES.with_name("audio")
 SHOWN_SONGS, TRACED_SITES, TRACED_STEPS = 4, 8, 250
 SIXTEENTH = 60 / 120 / 4
-"""Seconds, at 120 beats a minute."""
+"""Seconds, at 120 quarter notes per minute."""
 
 
 def main() -> None:
@@ -62,14 +62,14 @@ def main() -> None:
 
 
 def training(table: dict[str, Any]) -> None:
-    """bits/dim of the validation songs while training."""
+    """Draw bits/dim of the validation songs during training."""
     curves = {name: found["curve"] for name, found in table["models"].items() if len(found["curve"]) > 1}
     if not curves:
         return
     with panels("music_training", 1, 6.0) as (axes,):
         for (name, curve), colour in zip(curves.items(), (*COLOURS, "#fec44f"), strict=False):
             steps, bits, errors = zip(*curve, strict=True)
-            label = f"{name} (nothing given)" if name == SHIPPED else name
+            label = f"{name} (unconditional)" if name == SHIPPED else name
             axes.errorbar(steps, bits, errors, label=label, color=colour, linewidth=1.3)
         axes.set(xlabel="steps", ylabel="bits/dim, validation songs", yscale="log")
         axes.set_yticks((2, 3, 5, 10, 30), ("2", "3", "5", "10", "30"))
@@ -78,7 +78,7 @@ def training(table: dict[str, Any]) -> None:
 
 
 def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
-    """Both numbers against evaluations, with the best that needs no model."""
+    """Draw both measures against network evaluations, with the best baseline."""
     series = {"uniform": "tau-leaping, uniform", "ancestral": "ancestral, uniform", "shipped": "ancestral, shipped"}
     found = {
         name: sorted(
@@ -109,7 +109,7 @@ def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
                     )
             repeated = references["tested"]["rows"][0]
             axes.axhline(repeated[number]["value"], color="0.6", linestyle="--", linewidth=0.8, label=repeated["name"])
-            axes.set(xscale="log", xlabel="evaluations of the network", ylabel=number)
+            axes.set(xscale="log", xlabel="network evaluations per song", ylabel=number)
             ticks = sorted({round(point[0]) for points in found.values() for point in points})
             axes.set_xticks(ticks, [str(tick) for tick in ticks])
             axes.minorticks_off()
@@ -117,20 +117,20 @@ def evaluations(table: dict[str, Any], references: dict[str, Any]) -> None:
 
 
 def rejections(table: dict[str, Any]) -> None:
-    """The proportion of sites whose jumps are rejected, step by step."""
+    """Draw the fraction of sites whose jumps are rejected, per step."""
     found = {name: table["rows"][name] for name in ("uniform", "birth-death", "correctors") if name in table["rows"]}
     if not found:
         return
     with panels("music_rejected", 1, 6.0) as (axes,):
         for (_, row), colour in zip(found.items(), COLOURS, strict=False):
             axes.plot(row["times"], row["rejected"], label=row["label"], color=colour, linewidth=1.2)
-        axes.set(xlabel="t, from noise (1) to data (0)", ylabel="sites with a rejected jump", xlim=(1, 0))
+        axes.set(xlabel="t, from noise (1) to data (0)", ylabel="fraction of sites with a rejected jump", xlim=(1, 0))
         axes.legend(frameon=False, fontsize=8)
 
 
 def completions(pieces: Path, test: Tensor) -> None:
-    """Test songs as they are, and up to two completions of each by tau-leaping and by the shipped model."""
-    # The shipped model at the largest budget that has been measured.
+    """Draw test songs, and up to two completions of each by tau-leaping and by the shipped model."""
+    # The shipped model with the largest number of evaluations that has results.
     best = next((name for name in ("shipped", "shipped-128", "shipped-64") if (pieces / f"{name}-0.npz").exists()), "")
     made = [
         (name, run) for name in ("uniform", best) for run in (0, 1) if name and (pieces / f"{name}-{run}.npz").exists()
@@ -144,14 +144,14 @@ def completions(pieces: Path, test: Tensor) -> None:
     shown, titles = [], []
     for song in range(SHOWN_SONGS):
         shown.append(test[song])
-        titles.append(f"test song {song + 1}, as it is")
+        titles.append(f"test song {song + 1}, the truth")
         for (name, run), x in melodies.items():
             shown.append(x[song])
             titles.append(f"{ROWS[name].label}, {ROWS[name].evaluations} evaluations, {run + 1}")
             if song < 2 and run == 0:
-                keep(x[song], f"song{song + 1}-{name}")
+                write_audio(x[song], f"song{song + 1}-{name}")
         if song < 2:
-            keep(test[song], f"song{song + 1}-truth")
+            write_audio(test[song], f"song{song + 1}-truth")
     given = torch.zeros(len(shown), test.shape[1], dtype=torch.bool)
     given[:, :GIVEN] = True
     figure = draw_rolls(torch.stack(shown), titles, given=given)
@@ -159,7 +159,7 @@ def completions(pieces: Path, test: Tensor) -> None:
 
 
 def progress(models: Path, test: Tensor) -> None:
-    """Some sites on their way from noise to data, for both kinds of noise (the paper's last two figures)."""
+    """Draw the states of some sites over time, for both kinds of noise (the paper's last two figures)."""
     names = {"uniform-ect": "uniform", "birth-death-ect": "birth/death"}
     if not all((models / name).is_dir() for name in names):
         return
@@ -186,7 +186,7 @@ def progress(models: Path, test: Tensor) -> None:
 
 
 def uses(model: tl.Model, test: Tensor) -> None:
-    """One set of weights: playing on, filling a hole, playing between two ends, and from nothing."""
+    """Draw four kinds of conditioning: continuation, a gap, both ends observed, and unconditional."""
     steps, song = test.shape[1], test[:1]
     form = form_of(model)
     masks = torch.zeros(4, steps, dtype=torch.bool)
@@ -194,7 +194,12 @@ def uses(model: tl.Model, test: Tensor) -> None:
     masks[1] = True
     masks[1, 96:160] = False
     masks[2, :GIVEN] = masks[2, -GIVEN:] = True
-    names = ["played on from two bars", "a hole of four bars filled in", "from two bars to two bars", "from nothing"]
+    names = [
+        "continuation of two bars",
+        "completion of a gap of four bars",
+        "first and last two bars given",
+        "unconditional",
+    ]
     done = model.complete(form.states(song).repeat(4, 1), masks, steps=BUDGET - 1, seed=0, states=True)
     shown = torch.cat([song, form.pitches(done)])
     given = torch.cat([torch.ones(1, steps, dtype=torch.bool), masks])
@@ -202,8 +207,8 @@ def uses(model: tl.Model, test: Tensor) -> None:
     print(f"written: {save_png(figure, FIGURES / 'music_uses.png')}")
 
 
-def keep(melody: Tensor, name: str) -> None:
-    """As a MIDI file of some hundred bytes, and as sound of some hundred thousand."""
+def write_audio(melody: Tensor, name: str) -> None:
+    """Write a melody as a MIDI file of some hundred bytes, and as sound of some hundred thousand bytes."""
     AUDIO.mkdir(exist_ok=True)
     notes = decode(melody.tolist())
     with _files.atomic_write(AUDIO / f"music-{name}.mid") as file:

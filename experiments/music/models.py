@@ -1,4 +1,4 @@
-"""The models of the experiment: one network, one set of numbers, and what differs between them."""
+"""The models of the experiment, which share network and settings, and their differences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tauleap.recipes.music import (
 from tauleap.training import Recipe
 
 D3PM_STEPS = 250
-"""As many as there are evaluations in the table: a model in discrete time is trained for its number of steps."""
+"""The evaluations of the table, since a model in discrete time is trained for its number of steps."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ NAMES = (SHIPPED, *TABLE)
 
 
 def table_network(num_states: int) -> MusicTransformer:
-    """The paper's network in the size that a CPU trains in minutes."""
+    """Return the paper's network in a size that a CPU trains in minutes."""
     return MusicTransformer(
         num_states,
         width=64,
@@ -61,7 +61,7 @@ def table_network(num_states: int) -> MusicTransformer:
 
 
 def recipe(name: str, songs: Songs) -> Recipe:
-    """The recipe of a model, with its number of steps and its seed left as they are."""
+    """Return the recipe of a model, with the default number of steps and seed."""
     settings = replace(small_settings(), checkpoint_every=50, validate_every=250, validation_rows=64, sample_every=None)
     if name == SHIPPED:
         return music(songs.transposed, settings=settings, name="music, to be shipped")

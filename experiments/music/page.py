@@ -1,4 +1,4 @@
-"""Writes docs/experiments/music.md from the results: python experiments/music/page.py"""
+"""Write docs/experiments/music.md from the results: python experiments/music/page.py"""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ PAPER = {
     "d3pm": (0.3839, 0.1137),
 }
 FIGURES = {
-    "music_training": "bits/dim of the validation songs, while training: given their first two bars, but for the "
-    "shipped model, which is given nothing.",
-    "music_evaluations": "Both numbers against evaluations of the network, with standard errors over songs.",
-    "music_rejected": "The proportion of sites whose jumps are rejected, step by step.",
-    "music_progress": "Some sites of one completion on their way from noise to data.",
-    "music_completions": "Test songs and completions of them. What is given is grey, up to the black line.",
-    "music_uses": "One set of weights, the shipped model: what is given is grey, between black lines.",
+    "music_training": "bits/dim of the validation songs during training, given their first two bars; of the "
+    "shipped model unconditional.",
+    "music_evaluations": "Both measures against network evaluations, with standard errors over songs.",
+    "music_rejected": "The fraction of sites whose jumps are rejected, per step.",
+    "music_progress": "States of some sites of one completion over time, from noise to data.",
+    "music_completions": "Test songs and their completions. The observed part is grey, up to the black line.",
+    "music_uses": "Different conditioning of one model, the shipped one: observed parts are grey, between black lines.",
 }
-INTRODUCTION = """# Music: melodies played on
+INTRODUCTION = """# Music: continuation of melodies
 
 Section 6.3 and Appendices C.4 and H.3 of the paper, on melodies of the Lakh MIDI dataset (C. Raffel, CC BY 4.0): 256
-sixteenths of 129 states, the first 32 given. These are not the paper's own arrays, and the networks here are small and
-shortly trained, so compare the rows with each other and not with the paper's figures.
+sixteenths of 129 states, the first 32 observed. These are not the paper's own arrays, and the networks are small and
+trained for a short time. So compare the rows with each other and not with the paper's figures.
 
-Both numbers are taken for each of {songs} fixed test songs, over the 224 steps that were not given, and averaged: the
-Hellinger distance `sqrt(1 - sum sqrt(p q))` between the histograms of states (the rest is one) of completion and truth,
-and the proportion of steps whose state is nowhere in the truth. ± is the standard error over songs; the deviation
-between runs, which the paper writes, is in brackets where there are several. Lower is better.
+Two measures are computed for each of {songs} fixed test songs over the 224 unobserved steps, and averaged. The first is
+the Hellinger distance `sqrt(1 - sum sqrt(p q))` between the histograms of states (the rest is a state) of completion
+and truth. The second, outliers, is the fraction of steps whose state does not occur in the truth. ± is the standard
+error over songs; in brackets is the standard deviation between runs, which the paper reports, if there are several
+runs. Lower is better.
 """
 
 
@@ -55,7 +56,7 @@ def main() -> None:
     references = json.loads((RESULTS / "references.json").read_text(encoding="utf-8"))
     parts = [
         INTRODUCTION.format(songs=table["songs"]),
-        "## What needs no model",
+        "## Baselines",
         "",
         *reference_table(references),
         "",
@@ -66,13 +67,15 @@ def main() -> None:
         *model_table(table),
         "",
         missing(table, list(TABLE)),
-        f"All but the shipped model have one network ({weights(table)} weights), the same songs, batches, seed (0) and "
-        f"scrambled states. D3PM is trained for {D3PM_STEPS} steps of the same noise. The corrector's row has as many "
-        "evaluations as the others, and so fewer steps. Different states are those that a completion has, on average; "
-        f"the truth has {table['different']:.1f}.",
+        f"All models except the shipped one have the same network ({weights(table)} weights), songs, batches, seed "
+        "(0) and "
+        f"permuted states. D3PM is trained for {D3PM_STEPS} steps of the same noise. The row with correctors has as "
+        "many "
+        "evaluations as the others, and therefore fewer steps. Different states is the mean number of different states "
+        f"per completion; the truth has {table['different']:.1f}.",
         "",
         *verdicts(table, references),
-        *hedging(table),
+        *pooling(table),
         "*`python experiments/music/train.py MODEL --data FILE --steps N`, then `evaluate.py --data FILE`*",
         "",
         "## Evaluations",
@@ -113,7 +116,7 @@ def reference_table(references: dict[str, Any]) -> list[str]:
 
 def model_table(table: dict[str, Any]) -> list[str]:
     lines = [
-        "| sampler and model | Hellinger | outliers | different states | evaluations | runs | steps | the paper's |",
+        "| sampler and model | Hellinger | outliers | different states | evaluations | runs | training steps | paper |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name in TABLE:
@@ -146,7 +149,10 @@ def curve_table(table: dict[str, Any]) -> list[str]:
 
 
 def training_table(table: dict[str, Any]) -> list[str]:
-    lines = ["| model | weights | steps | bits/dim, test songs given two bars |", "| --- | ---: | ---: | ---: |"]
+    lines = [
+        "| model | weights | training steps | bits/dim of test songs given two bars |",
+        "| --- | ---: | ---: | ---: |",
+    ]
     for name, found in table["models"].items():
         bits, stderr, _ = found["bits"]
         lines.append(f"| {name} | {found['weights']:,} | {found['steps']} | {bits:.3f} ± {stderr:.3f} |")
@@ -154,7 +160,7 @@ def training_table(table: dict[str, Any]) -> list[str]:
 
 
 def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
-    """The orderings of the paper, song by song, and the best model against what needs none."""
+    """Return tests of the paper's claims, song by song, and a comparison of the best model with baselines."""
     rows, lines = table["rows"], []
     for better, worse, claim in (
         ("uniform", "birth-death", "uniform better than birth/death"),
@@ -167,10 +173,10 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
             difference = ", ".join(
                 f"{number} {found}" for number, found in zip(("hellinger", "outliers"), gaps, strict=True)
             )
-            unlearnt = [name for name in (better, worse) if knows_nothing(table, rows[name]["model"])]
+            untrained = [name for name in (better, worse) if is_worse_than_chance(table, rows[name]["model"])]
             verdict = (
-                "no verdict, as a model that is worse than chance in bits/dim is not trained far enough to say"
-                if unlearnt
+                "undecided, since a model with bits/dim worse than chance is not trained enough"
+                if untrained
                 else gaps[0].verdict
             )
             lines.append(f'- The paper\'s "{claim}": the second minus the first is {difference}: {verdict}.')
@@ -178,28 +184,30 @@ def verdicts(table: dict[str, Any], references: dict[str, Any]) -> list[str]:
         steps = zip(rows["birth-death"]["rejected"], rows["birth-death"]["times"], strict=True)
         early = fmean(part for part, t in steps if t > 0.6)
         lines.append(
-            f"- Birth/death has two reasons to be so far off. Of its sites {early:.1%} have their jumps rejected in a "
-            "step at t > 0.6, so that nothing moves there, which the paper saw too. And it is far from learnt: L_eCT "
-            "draws one jump and weighs it by the rate of all jumps, up to "
+            f"- There are two reasons for the poor results of birth/death. First, the jumps of {early:.1%} of its "
+            "sites are "
+            "rejected per step at t > 0.6, so almost no site changes there, as in the paper. Second, the model is "
+            "undertrained: L_eCT samples one jump and weights it by the total rate, up to "
             f"{fastest(birth_death_noise()):,.0f} for birth/death and {fastest(uniform_noise()):,.0f} for uniform "
-            "rates, while what is to be learnt are some hundred nats (a likely reason, not tested). The paper trained "
-            "for a million steps."
+            "rates, while the signal is some hundred nats (a likely reason, not tested). The paper trained for a "
+            "million steps."
         )
     if "uniform" in rows and "ancestral-64" in rows:
         gaps = [
             f"{number} {gap(rows['ancestral-64'], rows['uniform'], number)}" for number in ("hellinger", "outliers")
         ]
         lines.append(
-            f"- A quarter of the evaluations: tau-leaping with {rows['uniform']['evaluations']:.0f} minus ancestral "
-            f"steps with {rows['ancestral-64']['evaluations']:.0f} is {', '.join(gaps)}."
+            "- Ancestral steps with a quarter of the evaluations: tau-leaping with "
+            f"{rows['uniform']['evaluations']:.0f} "
+            f"minus ancestral steps with {rows['ancestral-64']['evaluations']:.0f} is {', '.join(gaps)}."
         )
     if rows:
         lines += against_references(rows, references)
     return [*lines, ""]
 
 
-def knows_nothing(table: dict[str, Any], model: str) -> bool:
-    """Whether its bits/dim are above those of guessing, log2 of the number of states."""
+def is_worse_than_chance(table: dict[str, Any], model: str) -> bool:
+    """Return whether bits/dim are above log2 of the number of states, those of uniform guesses."""
     found = table["models"].get(model)
     return found is not None and found["bits"][0] > log2(NUM_STATES)
 
@@ -221,21 +229,21 @@ class Gap(NamedTuple):
 
 
 def gap(first: dict[str, Any], second: dict[str, Any], number: str, songs: slice = slice(None)) -> Gap:
-    """The second minus the first, song by song."""
+    """Return the second minus the first, paired by song."""
     pairs = zip(first[number]["songs"][songs], second[number]["songs"][songs], strict=True)
     differences = [b - a for a, b in pairs]
     return Gap(fmean(differences), stdev(differences) / len(differences) ** 0.5)
 
 
 def against_references(rows: dict[str, Any], references: dict[str, Any]) -> list[str]:
-    """The best row, chosen on every second song and measured on the others."""
+    """Compare the best row with the baselines; it is chosen on every second song and evaluated on the others."""
     chosen, measured = slice(0, None, 2), slice(1, None, 2)
     best = min(rows.values(), key=lambda row: fmean(row["hellinger"]["songs"][chosen]))
     lines = [
-        f"- The row with the least Hellinger distance on every second test song is {best['label']} at "
+        f"- The row with the smallest Hellinger distance on every second test song is {best['label']} at "
         f"{best['evaluations']:.0f} evaluations. On the other {len(best['hellinger']['songs'][measured])} songs it has "
-        f"{fmean(best['hellinger']['songs'][measured]):.4f} / {fmean(best['outliers']['songs'][measured]):.4f}; what "
-        "needs no model, minus that:"
+        f"{fmean(best['hellinger']['songs'][measured]):.4f} / {fmean(best['outliers']['songs'][measured]):.4f}; the "
+        "baselines minus these values:"
     ]
     for row in references["tested"]["rows"]:
         gaps = [f"{number} {gap(best, row, number, measured)}" for number in ("hellinger", "outliers")]
@@ -244,23 +252,25 @@ def against_references(rows: dict[str, Any], references: dict[str, Any]) -> list
 
 
 def fastest(process: ForwardProcess) -> float:
-    """The largest rate at which the noise moves the sites that are not given, all together, at t = 1."""
+    """Return the largest total exit rate of the unobserved sites at t = 1."""
     exits = -process.generator().diagonal()
     return float(exits.max() * process.schedule.rate(1.0)) * (STEPS - GIVEN)
 
 
-def hedging(table: dict[str, Any]) -> list[str]:
-    """Why a better sampler may have a larger distance."""
+def pooling(table: dict[str, Any]) -> list[str]:
+    """Explain why a better sampler may have a larger distance."""
     found = [row for name, row in table["rows"].items() if "pooled" in row and name in TABLE]
     if not found:
         return []
     row = min(found, key=lambda row: row["hellinger"]["value"])
     return [
-        "The distance of one histogram from another rewards completions that do not commit themselves. Two draws from "
-        "one law are further from each other than a draw is from the law itself, so that a completion which mixes all "
-        f"that might come scores better than one that plays something. All {row['runs']} completions of a song taken "
-        f"as one have {value(row['pooled'])} in the place of {row['hellinger']['value']:.4f} ({row['label']}). Few "
-        "evaluations mix too: many notes are drawn at once that do not know of each other, and more different ones.",
+        "The Hellinger distance of histograms favours completions that average over possible continuations. Two "
+        "samples "
+        "of one distribution are farther from each other than a sample is from the distribution. So a mixture of "
+        f"continuations has a smaller distance than a single one: all {row['runs']} completions of a song pooled into "
+        "one "
+        f"have {value(row['pooled'])} instead of {row['hellinger']['value']:.4f} ({row['label']}). Samplers with few "
+        "evaluations also mix: many notes are sampled independently in one step, and more of them differ.",
         "",
     ]
 
@@ -283,9 +293,9 @@ def figures() -> list[str]:
 
 
 def melodies() -> list[str]:
-    """Links to the melodies that figures.py has kept."""
+    """Return links to the melodies that figures.py wrote."""
     found = sorted((DOCS / "audio").glob("music-*.mp3"))
-    lines = ["To listen to, with the notes as MIDI:", ""]
+    lines = ["Audio, with the notes as MIDI:", ""]
     for path in found:
         name = path.stem.removeprefix("music-").replace("-", ", ", 1)
         lines.append(f"- {name}: [MP3](../audio/{path.name}), [MIDI](../audio/{path.with_suffix('.mid').name})")

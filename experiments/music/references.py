@@ -1,8 +1,8 @@
-"""Baselines: the two numbers for completions without a model.
+"""Evaluate baselines: completions without a model.
 
     python experiments/music/references.py --data FILE
 
-All test songs, 5 runs; written to results/references.json.
+It evaluates all test songs in 5 runs, and writes results/references.json.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ ROWS: dict[str, Callable[[Tensor, Tensor, torch.Generator], Tensor]] = {
 
 
 def measured(test: Tensor, train: Tensor) -> list[dict]:
-    """The rows on these test songs."""
+    """Return the measures of every baseline on these test songs."""
     truth, out = test[:, GIVEN:], []
     for name, row in ROWS.items():
         generator = torch.Generator().manual_seed(SEED)
@@ -68,7 +68,7 @@ def measured(test: Tensor, train: Tensor) -> list[dict]:
         for number, measure in (("hellinger", row_hellinger), ("outliers", row_outliers)):
             done = Completions.of(torch.stack([measure(run, truth) for run in runs]))
             found[number] = {"value": done.mean.value, "stderr": done.mean.stderr, "spread": done.spread}
-            if len(test) <= TESTED:  # to be compared song by song
+            if len(test) <= TESTED:  # For comparisons paired by song.
                 values = torch.stack([measure(run, truth) for run in runs])
                 found[number]["songs"] = [round(value, 5) for value in values.mean(0).tolist()]
         out.append(found)

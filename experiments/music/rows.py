@@ -1,4 +1,4 @@
-"""The rows of the tables and the points of the curves: a model, a sampler, and the number of network evaluations."""
+"""The rows of the tables and curves: a model, a sampler, and the number of network evaluations."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from _row import Row
 BUDGET = 250
 CURVE = (16, 32, 64, 128, 500)
 
-# Every jump is from one category to another, whatever the noise (Appendix H.3).
+# States are categories for every noise, so a site may jump only once per step (Appendix H.3).
 LEAPS = published_sampler()
-CORRECTED = published_sampler(correctors=2)
+LEAPS_WITH_CORRECTORS = published_sampler(correctors=2)
 
 TABLE = {
     "uniform": Row("tau-leaping, uniform", "uniform-ect", LEAPS, BUDGET),
     "birth-death": Row("tau-leaping, birth/death", "birth-death-ect", LEAPS, BUDGET),
-    # Two correctors a step for nine tenths of the steps.
-    "correctors": Row("tau-leaping with 2 correctors, uniform", "uniform-ect", CORRECTED, BUDGET, passes=2.8),
+    # Two correctors per step for nine tenths of the steps.
+    "correctors": Row(
+        "tau-leaping with 2 correctors, uniform", "uniform-ect", LEAPS_WITH_CORRECTORS, BUDGET, passes=2.8
+    ),
     "d3pm": Row("D3PM, uniform", "d3pm", Ancestral(), D3PM_STEPS, end=1 / D3PM_STEPS, final="sample"),
     "complete": Row("tau-leaping, uniform, trained with the complete bound", "uniform-complete", LEAPS, BUDGET),
     "ancestral": Row("ancestral steps, uniform", "uniform-ect", Ancestral(), BUDGET),

@@ -1,9 +1,9 @@
-"""Puts the trained model into the package, with a card that says what it is.
+"""Add the trained model of melodies to the package, with a model card.
 
     python experiments/music/ship.py --data FILE
 
-Takes runs/music/shipped, or where --models says, and results/table.json, which evaluate.py has written for the same
-weights; writes src/tauleap/pretrained/models/music-small.
+It reads shipped in --models, runs/music by default, and results/table.json, which evaluate.py wrote for the same
+weights. It writes src/tauleap/pretrained/models/music-small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tauleap.cli.model import fingerprint
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from _kept import steps_of
+from _results import steps_of
 from _ship import ship
 
 NAME = "music-small"
@@ -31,28 +31,28 @@ TIMES = 4
 
 CARD = """# {name}
 
-Melodies of 16 bars, one pitch or a rest for each sixteenth note: 256 sites of 129 states. It plays a melody on, fills
-holes in one, and plays from nothing.
+Melodies of 16 bars, one pitch or rest per sixteenth note: 256 sites of 129 states. The model continues a melody, fills
+gaps in one, and generates melodies unconditionally.
 
 - Data: melodies of the Lakh MIDI dataset (Colin Raffel, *Learning-Based Methods for Comparing Sequences*, 2016; CC BY
-  4.0), as prepared for plassma/symbolic-music-discrete-diffusion (MIT): {melodies:,} melodies, each in twelve keys. Its
-  test songs are others.
+  4.0), as prepared for plassma/symbolic-music-discrete-diffusion (MIT): {melodies:,} melodies, each in twelve keys. The
+  test songs are not among them.
 - Model: absorbing noise with a log-linear schedule; a transformer with rotary positions, width 96, depth 4, {weights:,}
   weights.
-- Recipe: `tauleap.recipes.music`: the complete bound, Adam with {lr:g} that falls to a hundredth along half a cosine,
-  batches of {batch_size}, averaged weights ({ema:g}), {steps:,} steps, seed {seed}. In two of five cases the first two
-  bars were given, otherwise nothing, scattered sites, spans or holes.
-- bits/dim of {songs} test songs: {bits}; given their first two bars: {given} (standard errors; {times} times each, seed
-  0).
+- Recipe: `tauleap.recipes.music`: the complete bound, Adam with cosine learning-rate decay from {lr:g} to a hundredth
+  of it, batches of {batch_size}, averaged weights ({ema:g}), {steps:,} steps, seed {seed}. The first two bars were
+  observed in two of five cases, otherwise nothing, scattered sites, spans or all but gaps.
+- bits/dim of {songs} test songs: {bits}; given their first two bars: {given} (standard errors; {times} times per song,
+  seed 0).
 
-Completions of {tested} test songs from their first two bars, by ancestral steps. Both numbers are means over songs with
-standard errors; a run is one completion of every song.
+Completions of {tested} test songs from their first two bars, by ancestral steps. Both measures are means over songs
+with standard errors; a run is one completion of every song.
 
 | evaluations | Hellinger distance of note histograms | outliers | runs |
 | ---: | ---: | ---: | ---: |
 {rows}
 
-*`python experiments/music/train.py shipped --data FILE`, then `evaluate.py` and `ship.py` beside it.*
+*`python experiments/music/train.py shipped --data FILE`, then `evaluate.py` and `ship.py`.*
 """
 
 
@@ -67,7 +67,7 @@ def main() -> None:
     mark = fingerprint(model)[:16]
     measured = {name: row for name, row in table["rows"].items() if row["mark"] == mark}
     if table["models"].get(SHIPPED, {}).get("mark") != mark or not measured:
-        raise SystemExit("results/table.json is of other weights: run evaluate.py --rows shipped first")
+        raise SystemExit("results/table.json belongs to other weights: run evaluate.py --rows shipped first")
     loaded = songs.load(arguments.data)
     test, melodies = loaded.tested.long(), len(loaded.train_all)
     with (run / "latest" / "recipe.json").open(encoding="utf-8") as file:

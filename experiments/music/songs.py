@@ -1,4 +1,4 @@
-"""The melodies of the experiment: arrays in a file, a validation split by song, scrambled states.
+"""The melodies of the experiment: arrays in a file, a validation set split by song, permuted states.
 
 The file is an .npz with ``train`` and ``test``, (n, 256) pitches 0..127 with 128 for a rest, and ``train_strict`` and
 ``test_strict``, true for the rows that pass the paper's filter.
@@ -26,7 +26,7 @@ FORM = MusicFormat.scrambled(seed=SCRAMBLE_SEED)
 
 @dataclass(frozen=True)
 class Songs:
-    """Pitches, uint8 (n, 256): the strict training songs, all of them, those to validate with, and the test songs."""
+    """Pitches, uint8 (n, 256), of the filtered training songs, all training songs, and validation and test songs."""
 
     train: Tensor
     train_all: Tensor
@@ -35,7 +35,7 @@ class Songs:
 
     @property
     def tested(self) -> Tensor:
-        """The fixed test songs that completions are measured on."""
+        """The fixed test songs on which completions are evaluated."""
         order = torch.randperm(len(self.test), generator=torch.Generator().manual_seed(TEST_SEED))
         return self.test[order[:TESTED].sort().values]
 
@@ -46,7 +46,7 @@ class Songs:
         return train, held_out
 
     def transposed(self) -> tuple[Dataset, Dataset]:
-        """Return the training data of the shipped model: the looser subset in twelve keys. Its states are pitches."""
+        """Return the data of the shipped model, whose states are pitches: all training songs in twelve keys."""
         return in_all_keys(Dataset(self.train_all, NUM_STATES)), Dataset(self.validation, NUM_STATES)
 
 
@@ -54,6 +54,6 @@ def load(path: Path) -> Songs:
     with np.load(path, allow_pickle=False) as arrays:
         every, strict = torch.from_numpy(arrays["train"]), torch.from_numpy(arrays["train_strict"])
         test = torch.from_numpy(arrays["test"])[torch.from_numpy(arrays["test_strict"])]
-    learnt, held_out = split_by_song(every, 2 * VALIDATION, seed=SPLIT_SEED)
-    kept = held_out[strict[held_out]]
-    return Songs(every[learnt][strict[learnt]], every[learnt], every[kept], test)
+    train, held_out = split_by_song(every, 2 * VALIDATION, seed=SPLIT_SEED)
+    validation = held_out[strict[held_out]]
+    return Songs(every[train][strict[train]], every[train], every[validation], test)

@@ -1,10 +1,10 @@
-"""Trains one model of the music experiment, or resumes it.
+"""Train one model of the music experiment, or resume its run.
 
     python experiments/music/train.py uniform-ect --data FILE --steps 4000
     python experiments/music/train.py shipped --data FILE --steps 10000
 
-FILE is described in songs.py. Each model has a folder of its own, runs/music/MODEL if --out is not given; a run that
-was stopped is resumed by the same command. The learning rate falls to the last of the --steps.
+FILE is described in songs.py. Each model has its own folder, runs/music/MODEL unless --out names another. Run the same
+command again to resume. The learning rate decays until the last of the --steps.
 """
 
 from __future__ import annotations

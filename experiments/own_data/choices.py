@@ -1,9 +1,9 @@
-"""Absorbing against rank-one noise on the table of known law: the same network, steps and masks.
+"""Compare absorbing with rank-one noise on a table of known distribution: same network, steps and masks.
 
     python experiments/own_data/choices.py [--steps 1000] [--write]
 
-The rank-one process has the columns' marginals as its prior. What is compared is bits/dim beyond the exact law on the
-same 2,000 rows. ``--write`` puts the numbers into docs/own_data.md.
+The rank-one process has the columns' marginals as its prior. The measure is bits/dim minus that of the exact
+distribution, on the same 2,000 rows. ``--write`` writes the results to docs/own_data.md.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ def main() -> None:
     rows, test = (torch.from_numpy(make_some.orders(n, seed=200 + k)) for k, n in enumerate((ROWS, TEST)))
     data, held_out = (tl.data.Dataset(x, states, sizes=sizes) for x in (rows, test))
     exact = -law[tuple(test.T)].log2() / law.ndim
-    prior = torch.nn.functional.pad(column_marginals(data), (0, 1))  # one state more, of prior 0: the same network
+    prior = torch.nn.functional.pad(
+        column_marginals(data), (0, 1)
+    )  # One more state, of prior 0, so that the networks are equal.
     processes = {
         "absorbing": tl.noise.Absorbing(states + 1, tl.noise.LogLinear(), sizes=sizes),
         "rank-one, the marginals": tl.noise.RankOne(prior, tl.noise.LogLinear()),
@@ -66,11 +68,11 @@ def main() -> None:
         stderr = float(beyond.std()) / len(beyond) ** 0.5
         found.append([name, f"{float(beyond.mean()):.4f} ± {stderr:.4f}", f"{seconds:.0f}"])
         print(*found[-1], flush=True)
-    text = table(["noise", "bits/dim beyond the law", "processor seconds"], found)
+    text = table(["noise", "bits/dim above the exact distribution", "processor seconds"], found)
     text += (
         f"\n\n*`python experiments/own_data/choices.py --steps {arguments.steps} --seed {arguments.seed} --write`: the "
-        f"table below, {ROWS:,} rows, a residual MLP of width {WIDTH}, {arguments.steps:,} steps, {TEST:,} rows to "
-        "measure with; the standard error is that of the mean difference.*"
+        f"table below, {ROWS:,} rows, a residual MLP of width {WIDTH}, {arguments.steps:,} steps, {TEST:,} test "
+        "rows; the standard error is that of the mean difference.*"
     )
     if arguments.write:
         write("own_data.md", "noise", text)

@@ -1,8 +1,8 @@
-"""Digits of 8 x 8 with 17 levels by tl.fit alone: bits/dim beside pixels drawn independently, and samples.
+"""Fit digits of 8 x 8 pixels with 17 levels by tl.fit: bits/dim of the model and of independent pixels, and samples.
 
     python experiments/own_data/digits.py [--minutes 2 | --steps 700] [--write]
 
-``--write`` puts the numbers into docs/own_data.md and the picture into docs/figures.
+``--write`` writes the results to docs/own_data.md and the figure to docs/figures.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def main() -> None:
     about = model.about
     rows = [
         [name, f"{about[key]['value']:.3f}", f"{about[key]['stderr']:.3f}", f"{about[key]['n']}"]
-        for name, key in (("the model's bound", "bits_per_dim"), ("pixels by themselves", "independent_bits_per_dim"))
+        for name, key in (("the model's bound", "bits_per_dim"), ("independent pixels", "independent_bits_per_dim"))
     ]
-    text = table(["bits/dim of images held out", "value", "standard error", "images"], rows)
+    text = table(["bits/dim of held-out images", "value", "standard error", "images"], rows)
     text += (
         f"\n\n{about['rows']:,} images, {about['weights']:,} weights, {about['step']:,} steps in "
-        f"{about['seconds'] / 60:.1f} minutes, measuring included. {'; '.join(about['choice'])}. Above: samples; "
-        "below: the upper halves of held-out images given, the lower halves completed."
+        f"{about['seconds'] / 60:.1f} minutes, including evaluation. {'; '.join(about['choice'])}. Above: samples; "
+        "below: held-out images, the upper halves observed and the lower halves completed."
         "\n\n![Samples and completions](figures/own_digits.png)"
         f"\n\n*`python experiments/own_data/digits.py {budget} --seed {arguments.seed} --write`*"
     )
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def draw(model: tl.Model, images: torch.Tensor, seed: int) -> None:
-    """32 samples above 16 images whose upper halves were given."""
+    """Draw 32 samples above 16 images whose upper halves were observed."""
     from PIL import Image
 
     _, held_out = tl.data.Dataset(images, 17).split(round(0.1 * len(images)), seed=seed)

@@ -1,9 +1,9 @@
-"""A table with known law: likelihood, marginals, pairs of columns and imputation, each against the exact answer.
+"""Evaluate a model of a table with a known distribution: likelihood, marginals, pairs of columns, imputation.
 
     python experiments/own_data/table.py [--minutes 2 | --steps 2600] [--write]
 
-The table is that of examples/data/make_some.py: columns of 2, 5, 40, 5 and 2 states, 20,000 rows of it with one cell in
-twenty missing, and 4,000 whole rows to measure with. ``--write`` puts the numbers into docs/own_data.md.
+The table is that of examples/data/make_some.py: columns of 2, 5, 40, 5 and 2 states, 20,000 training rows with one cell
+in twenty missing, and 4,000 test rows. ``--write`` writes the results to docs/own_data.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from _page import table, write  # noqa: E402
 
 ROWS, TEST, SAMPLES, HIDDEN = 20_000, 4000, 10_000, 0.3
 NAMES = list(make_some.COLUMNS)
-SIZES = torch.tensor([len(held) for held in make_some.COLUMNS.values()])
+SIZES = torch.tensor([len(categories) for categories in make_some.COLUMNS.values()])
 
 
 def main() -> None:
@@ -52,15 +52,20 @@ def main() -> None:
     found, alone = model.about["bits_per_dim"], model.about["independent_bits_per_dim"]
     lines = [
         f"{ROWS:,} rows, {float(missing.double().mean()):.1%} of the cells missing; {model.about['weights']:,} "
-        f"weights, {model.about['step']:,} steps in {model.about['seconds'] / 60:.1f} minutes, all measuring included. "
+        f"weights, {model.about['step']:,} steps in {model.about['seconds'] / 60:.1f} minutes, including evaluation. "
         f"{model.about['choice'][0]}; {model.about['choice'][1]}.",
         "",
         table(
-            ["bits/dim of the first rows held out", "value", "standard error", "rows"],
+            ["bits/dim of the first held-out rows", "value", "standard error", "rows"],
             [
                 ["the model's bound", f"{found['value']:.4f}", f"{found['stderr']:.4f}", f"{found['n']:,}"],
-                ["the exact law, same rows", f"{float(exact[: found['n']].mean()):.4f}", "", f"{found['n']:,}"],
-                ["every column by itself", f"{alone['value']:.4f}", f"{alone['stderr']:.4f}", f"{alone['n']:,}"],
+                [
+                    "the exact distribution, same rows",
+                    f"{float(exact[: found['n']].mean()):.4f}",
+                    "",
+                    f"{found['n']:,}",
+                ],
+                ["independent columns", f"{alone['value']:.4f}", f"{alone['stderr']:.4f}", f"{alone['n']:,}"],
             ],
         ),
         "",
@@ -80,27 +85,28 @@ def log2_law(law: Tensor, x: Tensor) -> Tensor:
     return law[tuple(x.T)].log2()
 
 
-def pairs(model: tl.Model, law: Tensor, learnt: Tensor, seed: int) -> list[str]:
-    """Total variation of every marginal and pair, beside what as many exact draws have."""
-    made = model.sample(SAMPLES, steps=100, seed=seed, states=True)
+def pairs(model: tl.Model, law: Tensor, train: Tensor, seed: int) -> list[str]:
+    """Return the total variation of every marginal and pair, and that of as many exact samples."""
+    samples = model.sample(SAMPLES, steps=100, seed=seed, states=True)
     generator = torch.Generator().manual_seed(seed)
     draws = [exact_draws(law, generator) for _ in range(20)]
     rows = []
     for number in (1, 2):
         for columns in itertools.combinations(range(len(NAMES)), number):
-            ours = distance(made, law, columns)
+            ours = distance(samples, law, columns)
             theirs = torch.tensor([distance(draw, law, columns) for draw in draws])
             label = " x ".join(NAMES[column] for column in columns)
-            numbers = (ours, theirs.mean(), theirs.std(), distance(learnt, law, columns))
+            numbers = (ours, theirs.mean(), theirs.std(), distance(train, law, columns))
             rows.append([label, *(f"{number:.4f}" for number in numbers), f"{ours - theirs.mean():+.4f}"])
     worst = max(float(row[-1]) for row in rows)
     return [
-        f"Total variation between {SAMPLES:,} samples (`model.sample({SAMPLES})`, 100 steps) and the law, beside that "
-        f"of as many exact draws (mean and standard deviation of {len(draws)} sets). The largest bias is "
-        f"{worst:.4f}; the {len(learnt):,} training rows in which "
-        "nothing is missing are themselves as far from the law as the last column but one says.",
+        f"Total variation between {SAMPLES:,} samples (`model.sample({SAMPLES})`, 100 steps) and the exact "
+        "distribution, and "
+        f"that of as many exact samples (mean and standard deviation of {len(draws)} sets). The largest bias is "
+        f"{worst:.4f}. The column training rows has the distance of the {len(train):,} training rows without missing "
+        "values.",
         "",
-        table(["columns", "samples", "exact draws", "deviation", "training rows", "bias"], rows),
+        table(["columns", "samples", "exact samples", "deviation", "training rows", "bias"], rows),
     ]
 
 
@@ -111,43 +117,43 @@ def exact_draws(law: Tensor, generator: torch.Generator) -> Tensor:
 
 def distance(x: Tensor, law: Tensor, columns: tuple[int, ...]) -> float:
     rest = [d for d in range(law.ndim) if d not in columns]
-    wanted = law.sum(rest)
+    marginal = law.sum(rest)
     place = torch.zeros(len(x), dtype=torch.int64)
     for column in columns:
         place = place * law.shape[column] + x[:, column]
-    counts = torch.bincount(place, minlength=wanted.numel()).double() / len(x)
-    return 0.5 * float((counts - wanted.flatten()).abs().sum())
+    counts = torch.bincount(place, minlength=marginal.numel()).double() / len(x)
+    return 0.5 * float((counts - marginal.flatten()).abs().sum())
 
 
 def imputed(model: tl.Model, law: Tensor, test: Tensor, seed: int) -> list[str]:
-    """Bits for each hidden cell: the model's bound given what is known, the exact conditional law, the marginals."""
+    """Return bits per hidden cell: the model's bound given the observed cells, the exact conditional, the marginals."""
     hidden = torch.rand(test.shape, generator=torch.Generator().manual_seed(seed)) < HIDDEN
-    kept = hidden.any(1) & ~hidden.all(1)
-    x, hidden = test[kept], hidden[kept]
+    partial = hidden.any(1) & ~hidden.all(1)
+    x, hidden = test[partial], hidden[partial]
     number = hidden.sum(1)
     bound = model.bits_per_dim(x, ~hidden, samples=16, seed=seed)
     exact, alone = torch.zeros(len(x), dtype=torch.float64), torch.zeros(len(x), dtype=torch.float64)
     for pattern in hidden.unique(dim=0):
         chosen = (hidden == pattern).all(1)
-        gone = pattern.nonzero().flatten().tolist()
-        known = law.sum(gone, keepdim=True).expand(law.shape)
+        columns = pattern.nonzero().flatten().tolist()
+        known = law.sum(columns, keepdim=True).expand(law.shape)
         exact[chosen] = log2_law(known, x[chosen]) - log2_law(law, x[chosen])
-        for column in gone:
+        for column in columns:
             marginal = law.sum([d for d in range(law.ndim) if d != column])
             alone[chosen] -= marginal[x[chosen, column]].log2()
     truth, marginal = float((exact / number).mean()), float((alone / number).mean())
     stderr = float((exact / number).std()) / math.sqrt(len(x))
     rows = [
-        ["the model, given the known cells", f"{bound.value:.4f}", f"{bound.stderr:.4f}"],
-        ["the exact conditional law, same cells", f"{truth:.4f}", f"{stderr:.4f}"],
+        ["the model, given the observed cells", f"{bound.value:.4f}", f"{bound.stderr:.4f}"],
+        ["the exact conditional distribution, same cells", f"{truth:.4f}", f"{stderr:.4f}"],
         ["the exact column marginals, same cells", f"{marginal:.4f}", ""],
     ]
     return [
         f"Imputation: {int(number.sum()):,} cells of {len(x):,} held-out rows were hidden, each with probability "
-        f"{HIDDEN}. The model beats the marginals by {marginal - bound.value:.3f} bits a cell and is within "
-        f"{bound.value - truth:.3f} of the exact conditional law.",
+        f"{HIDDEN}. The model beats the marginals by {marginal - bound.value:.3f} bits per cell and is within "
+        f"{bound.value - truth:.3f} of the exact conditional distribution.",
         "",
-        table(["bits for each hidden cell", "value", "standard error"], rows),
+        table(["bits per hidden cell", "value", "standard error"], rows),
     ]
 
 

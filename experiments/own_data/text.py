@@ -1,11 +1,11 @@
-"""Characters of Shakespeare in windows of 64: absorbing against uniform noise, same network, steps, batches and times.
+"""Compare absorbing with uniform noise on Shakespeare in windows of 64 characters: same network, steps and batches.
 
     python experiments/own_data/text.py --data FILE --noise absorbing
     python experiments/own_data/text.py --data FILE --noise uniform
 
 FILE is an .npz with ``train`` and ``test``, one axis of character numbers each, and ``vocab``, the characters. Each
-command trains in runs/text-NOISE, resumes there when it is run again, measures bits/char on the test text, draws
-samples, and writes docs/experiments/text.md and its figure from what has been measured so far.
+command trains in runs/text-NOISE, computes bits/char of the test text, samples, and writes docs/experiments/text.md and
+its figure from all results so far. Run the same command again to resume.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ORDERS = ("one", "two", "three")
 
 
 def process(noise: str, characters: int) -> tl.noise.ForwardProcess:
-    """Both have one state more than there are characters, so that the networks have the same weights."""
+    """Return a process with one more state than characters for both kinds of noise, so that the networks are equal."""
     if noise == "absorbing":
         return tl.noise.Absorbing(characters + 1, tl.noise.LogLinear())
     prior = torch.full((characters + 1,), 1 / characters, dtype=torch.float64)
@@ -44,7 +44,7 @@ def process(noise: str, characters: int) -> tl.noise.ForwardProcess:
 
 
 def recipe(arguments: argparse.Namespace, rows: Tensor, held_out: Tensor, characters: int) -> Recipe:
-    """Every window of the training text is a row."""
+    """Return the recipe; every window of the training text is a row."""
 
     def model() -> tl.Model:
         network = tl.network.SequenceTransformer(characters + 1, width=WIDTH, depth=DEPTH, heads=HEADS)
@@ -75,20 +75,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help=".npz with train, test and vocab")
     parser.add_argument("--noise", choices=NOISES, required=True)
-    parser.add_argument("--steps", type=int, default=6000, help="of training")
-    parser.add_argument("--minutes", type=float, default=None, help="stop earlier; the same command resumes")
+    parser.add_argument("--steps", type=int, default=6000, help="training steps (default: 6000)")
+    parser.add_argument(
+        "--minutes", type=float, default=None, help="stop after this time; run the same command again to resume"
+    )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--windows", type=int, default=None, help="of the test text to measure; all if absent")
-    parser.add_argument("--out", type=Path, default=None, help="runs/text-NOISE if absent")
+    parser.add_argument("--windows", type=int, default=None, help="windows of the test text to evaluate. Default: all")
+    parser.add_argument("--out", type=Path, default=None, help="folder of the run. Default: runs/text-NOISE")
     arguments = parser.parse_args()
 
     with np.load(arguments.data, allow_pickle=False) as arrays:
-        learnt, test = torch.from_numpy(arrays["train"]), torch.from_numpy(arrays["test"])
+        train_text, test = torch.from_numpy(arrays["train"]), torch.from_numpy(arrays["test"])
         vocab = [str(character) for character in arrays["vocab"].tolist()]
     held_out = test[: len(test) // LENGTH * LENGTH].reshape(-1, LENGTH)
     out = arguments.out or Path("runs") / f"text-{arguments.noise}"
-    made = recipe(arguments, learnt.unfold(0, LENGTH, 1), held_out, len(vocab))
-    result = train(made, Run(out, minutes=arguments.minutes, tensorboard=False))
+    chosen_recipe = recipe(arguments, train_text.unfold(0, LENGTH, 1), held_out, len(vocab))
+    result = train(chosen_recipe, Run(out, minutes=arguments.minutes, tensorboard=False))
     print(f"{result.stopped} at step {result.step}")
     if result.stopped != "finished":
         print("run the same command again to resume")
@@ -100,7 +102,7 @@ def main() -> None:
         held_out[: arguments.windows].long(),
         samples=TIMES,
         batch_size=256,
-        generator=seeded(arguments),
+        generator=make_generator(arguments),
         progress=True,
     )
     print(f"{arguments.noise}: {found} bits/char")
@@ -110,10 +112,10 @@ def main() -> None:
         (SAMPLES, LENGTH),
         grid=uniform_grid(SAMPLE_STEPS, end=0.001),
         final="sample",
-        generator=seeded(arguments),
+        generator=make_generator(arguments),
     )
     RESULTS.mkdir(exist_ok=True)
-    kept = {
+    result_values = {
         "noise": arguments.noise,
         "steps": result.step,
         "seed": arguments.seed,
@@ -122,13 +124,13 @@ def main() -> None:
         "minutes": trained_minutes(out),
         "curve": [[int(r["step"]), float(r["bits_per_dim"]), float(r["stderr"])] for r in rows_of(out, "validation")],
         "samples": ["".join(vocab[state] for state in row) for row in drawn.x0.tolist()],
-        "counts": {word: by_counts(learnt, test, len(vocab), order) for order, word in enumerate(ORDERS, start=1)},
+        "counts": {word: by_counts(train_text, test, len(vocab), order) for order, word in enumerate(ORDERS, start=1)},
     }
-    (RESULTS / f"text-{arguments.noise}.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    (RESULTS / f"text-{arguments.noise}.json").write_text(json.dumps(result_values, indent=1) + "\n", encoding="utf-8")
     write_page()
 
 
-def seeded(arguments: argparse.Namespace) -> torch.Generator:
+def make_generator(arguments: argparse.Namespace) -> torch.Generator:
     return torch.Generator().manual_seed(arguments.seed)
 
 
@@ -138,7 +140,7 @@ def rows_of(out: Path, kind: str) -> list[dict[str, str]]:
 
 
 def trained_minutes(out: Path) -> float:
-    """The time of the steps alone, over all the starts of the run."""
+    """Return the time of all training steps, over all restarts of the run."""
     steps, seconds = 0, 0.0
     for row in rows_of(out, "train"):
         seconds += (int(row["step"]) - steps) / float(row["steps_per_second"])
@@ -146,20 +148,20 @@ def trained_minutes(out: Path) -> float:
     return seconds / 60
 
 
-def by_counts(learnt: Tensor, test: Tensor, characters: int, order: int) -> float:
-    """Bits/char of the test text by counts of ``order`` characters in a row; 1 is added to each count."""
+def by_counts(train_text: Tensor, test: Tensor, characters: int, order: int) -> float:
+    """Return bits/char of the test text by counts of ``order`` consecutive characters plus 1."""
 
     def places(text: Tensor) -> Tensor:
         windows = text.long().unfold(0, order, 1)
         return (windows * characters ** torch.arange(order - 1, -1, -1)).sum(1)
 
-    counts = torch.bincount(places(learnt), minlength=characters**order).double().reshape(-1, characters) + 1
+    counts = torch.bincount(places(train_text), minlength=characters**order).double().reshape(-1, characters) + 1
     log_probs = (counts / counts.sum(1, keepdim=True)).log2().reshape(-1)
     return -float(log_probs[places(test)].mean())
 
 
 def write_page() -> None:
-    """The page and its figure, from the results of whatever has been run."""
+    """Write the page and its figure from all results so far."""
     paths = [RESULTS / f"text-{noise}.json" for noise in NOISES]
     results = [json.loads(path.read_text(encoding="utf-8")) for path in paths if path.exists()]
     draw(results)
@@ -183,22 +185,23 @@ def write_page() -> None:
             [
                 "# Text: absorbing against uniform noise",
                 "",
-                f"Tiny Shakespeare, windows of {LENGTH} characters, measured {len(first['curve'])} times on test "
-                f"windows on the way. A sequence transformer (width {WIDTH}, depth {DEPTH}), `CompleteElbo`, batches "
-                f"of {BATCH} windows that begin anywhere in the training text; both kinds of noise with the same "
+                f"Tiny Shakespeare, windows of {LENGTH} characters, evaluated {len(first['curve'])} times on test "
+                f"windows during training. A sequence transformer (width {WIDTH}, depth {DEPTH}), `CompleteElbo`, "
+                "batches "
+                f"of {BATCH} windows at any position of the training text; both kinds of noise with the same "
                 "network, steps, order of the "
                 "data and log-linear schedule. bits/char is the complete bound on the windows of the test text, "
-                f"{TIMES} times each. For comparison, by counts of one, two and three characters in a row: {counts}"
-                f"{'' if beats else '; none of the models beats the last'}. One run each.",
+                f"{TIMES} times each. Baselines, counts of one, two and three consecutive characters: {counts}"
+                f"{'' if beats else '; no model is better than the last'}. One run each.",
                 "",
-                "| noise | bits/char, test | windows | steps | minutes of steps | weights | seed |",
+                "| noise | bits/char, test | windows | steps | minutes of training | weights | seed |",
                 "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
                 *rows,
                 "",
                 "![bits/char while training](../figures/text.png)",
                 "",
                 f"Samples are the first {SAMPLES} of the seed, by `Ancestral()` in {SAMPLE_STEPS} steps from 1 to "
-                "0.001, a line of dashes between them.",
+                "0.001, separated by lines of dashes.",
                 "",
                 "\n\n".join(blocks),
                 "",
@@ -216,7 +219,7 @@ def write_page() -> None:
 
 
 def draw(results: list[dict]) -> None:
-    """bits/char of the validation windows against steps."""
+    """Draw bits/char of the validation windows against steps."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -232,7 +235,7 @@ def draw(results: list[dict]) -> None:
         for word in ORDERS[1:]:
             level = results[0]["counts"][word]
             axes.axhline(level, color="0.6", linewidth=0.8, linestyle="--")
-            side = "bottom" if word == "two" else "top"  # away from the curves
+            side = "bottom" if word == "two" else "top"  # on the side without curves
             axes.text(axes.get_xlim()[1], level, f"counts of {word} ", ha="right", va=side, fontsize=8, color="0.4")
         axes.set_xlabel("steps")
         axes.set_ylabel("bits/char, 256 test windows")

@@ -1,10 +1,10 @@
-"""Theorem 1 on an enumerable space: its constants from their definitions, its three terms, and what they bound.
+"""Theorem 1 on an enumerable space: its constants, its three terms, and the true errors that they bound.
 
     TV(law of y_0, data) <= 3 M T + {(|R| S D C1)^2 + C2 (M + C1 S D |R|) / 2} tau T
                             + 2 exp(-T log^2 2 / (t_mix log 4D)),                         T = 1 here.
 
 C1 and C2 are suprema over t in [0, 1], here over a grid of times from 0 on. The reverse rates come from the marginals
-themselves, Rhat_t(x, y) = R(y, x) q_t(y) / q_t(x), which for a positive law has a meaning at t = 0 too.
+themselves, Rhat_t(x, y) = R(y, x) q_t(y) / q_t(x), which for a positive distribution is also defined at t = 0.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Constants(NamedTuple):
     t_mix: float
 
     def terms(self, tau: float, error: float = 0.0) -> dict[str, float]:
-        """The three terms for steps of length ``tau`` and rates that are off by at most M = ``error`` in all."""
+        """Return the three terms for steps of length ``tau`` and rates with a total error of at most M = ``error``."""
         reach = self.exit_rate * self.num_states * self.sites * self.c1
         return {
             "rates": 3 * error,
@@ -46,7 +46,7 @@ class Constants(NamedTuple):
 
 
 def constants(reverse: ReverseProcess, law: Tensor) -> Constants:
-    """For a process with a constant rate and a positive law (S,)*D of data."""
+    """Return the constants for a process with a constant rate and a positive data distribution (S,)*D."""
     process = reverse.process
     return Constants(
         exit_rate=float(process.schedule.rate(1.0)) * float(process.generator().diagonal().abs().max()),
@@ -59,19 +59,19 @@ def constants(reverse: ReverseProcess, law: Tensor) -> Constants:
 
 
 def true_rates(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
-    """Rhat_t at every joint state, (S^D, D, S), 0 at the site's own state."""
+    """Return Rhat_t at every joint state, (S^D, D, S), 0 at the current state of a site."""
     into = reverse.process.rates_into(joint_states(law.shape[0], law.ndim), t, dtype=torch.float64)
     q = marginal(reverse, law, t)
     return into * neighbours(q) / q.reshape(-1, 1, 1)
 
 
 def largest_ratio(q: Tensor) -> float:
-    """max q(x) / q(y) over x, y that differ in one site at most: C1 at one time."""
+    """Return C1 at one time: max q(x) / q(y) over x, y that differ in at most one site."""
     return float((neighbours(q) / q.reshape(-1, 1, 1)).max())
 
 
 def rate_change(rates: Tensor) -> float:
-    """max sum_z |Rhat(x, x + z) - Rhat(y, y + z)| over such x and y, z = 0 included: C2 at one time."""
+    """Return C2 at one time: max sum_z |Rhat(x, x + z) - Rhat(y, y + z)| over such x and y, including z = 0."""
     count, sites, size = rates.shape
     states = joint_states(size, sites)
     displacement = torch.arange(size) - states[..., None] + size - 1
@@ -83,7 +83,7 @@ def rate_change(rates: Tensor) -> float:
 
 
 def mixing_time(process: ForwardProcess) -> float:
-    """inf {t: max_x TV(q_t|0(. | x), stationary law) <= 1/4} for one site, by bisection on the amount of noise."""
+    """Return inf {t: max_x TV(q_t|0(. | x), stationary law) <= 1/4} for one site, by bisection."""
     low, high = 0.0, 1.0
     while _distance(process, high) > 0.25:
         high *= 2
@@ -94,7 +94,7 @@ def mixing_time(process: ForwardProcess) -> float:
 
 
 class Truth(NamedTuple):
-    """Total variations, each the truth of one term of the bound: their sum is at least ``whole``, as the bound's is."""
+    """True total variations, one for each term of the bound; their sum is at least ``whole``."""
 
     whole: float
     rates: float
@@ -103,10 +103,10 @@ class Truth(NamedTuple):
 
 
 def truth(reverse: ReverseProcess, law: Tensor, steps: int, error: float = 0.0) -> Truth:
-    """Leaps of 1 / ``steps`` from the stationary law down to t = 0, jumps added and clamped, the whole law pushed.
+    """Compute the exact errors of leaps of 1 / ``steps`` from the stationary law to t = 0, jumps added and clamped.
 
-    whole: to the data. rates: what the error M does to the end. leaps: to the data with the exact rates and from q_1.
-    mixing: of q_1 and the stationary law.
+    whole: the distance to the data. rates: the effect of the error M at t = 0. leaps: the distance to the data with
+    exact rates from q_1. mixing: the distance of q_1 and the stationary law.
     """
     noise, start = prior(reverse, law.ndim), marginal(reverse, law, 1.0)
     target = least_likely_neighbour(law) if error else None
@@ -121,7 +121,7 @@ def truth(reverse: ReverseProcess, law: Tensor, steps: int, error: float = 0.0) 
 
 
 def least_likely_neighbour(law: Tensor) -> Tensor:
-    """(S^D, D, S): 1 at the one jump from each x that leads to where data is least likely."""
+    """Return an indicator (S^D, D, S) of the jump from each x to the neighbour of smallest data probability."""
     around = neighbours(law)
     own = torch.nn.functional.one_hot(joint_states(law.shape[0], law.ndim), law.shape[0]).bool()
     where = around.masked_fill(own, math.inf).flatten(1).argmin(-1)
@@ -131,7 +131,7 @@ def least_likely_neighbour(law: Tensor) -> Tensor:
 def leap_down(
     reverse: ReverseProcess, law: Tensor, start: Tensor, steps: int, error: float = 0.0, target: Tensor | None = None
 ) -> Tensor:
-    """``start`` at t = 1 after leaps of 1 / ``steps`` to t = 0 with Rhat + ``error`` times ``target``."""
+    """Return the distribution at t = 0 after leaps from ``start`` with the rates Rhat + ``error`` times ``target``."""
     x = joint_states(law.shape[0], law.ndim)
     times = torch.arange(steps, 0, -1, dtype=torch.float64) / steps
     for some in times.split(max(1, _TIMES_AT_ONCE * 64 // len(x))):

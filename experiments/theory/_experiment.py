@@ -1,4 +1,4 @@
-"""What every script of this folder does: compute, keep the numbers as JSON, draw a figure and write a page."""
+"""The common structure of these scripts: compute, store the results as JSON, draw a figure and write a page."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ COLOURS: list[tuple[float, float, float]] = list(matplotlib.colormaps["tab10"].c
 
 
 class Experiment(NamedTuple):
-    """``compute`` gives what JSON can hold; ``text`` and ``figure`` know nothing but that.
+    """One experiment: ``compute`` returns results for a JSON file, and ``text`` and ``figure`` use only these.
 
-    Several figures come as a dictionary, and then ``text`` says where they go.
+    If ``figure`` returns a dictionary of figures, ``text`` contains their links.
     """
 
     name: str
@@ -59,11 +59,11 @@ class Experiment(NamedTuple):
 
     def main(self) -> None:
         parser = argparse.ArgumentParser(description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter)
-        parser.add_argument("--write", action="store_true", help="keep the numbers, and write figure and page")
-        parser.add_argument("--redraw", action="store_true", help="write figure and page from the numbers kept")
+        parser.add_argument("--write", action="store_true", help="store the results, and write figure and page")
+        parser.add_argument("--redraw", action="store_true", help="write figure and page from the stored results")
         options = parser.parse_args()
         torch.set_num_threads(1)
-        results = self.kept() if options.redraw else self.made()
+        results = self.stored() if options.redraw else self.computed()
         print(self.block(results))
         if options.write:
             RESULTS.mkdir(exist_ok=True)
@@ -74,23 +74,23 @@ class Experiment(NamedTuple):
                 save_png(figure, FIGURES / f"theory_{self.name}{key and '_'}{key}.png")
             write(f"experiments/theory/{self.name}.md", "results", self.block(results))
 
-    def made(self) -> dict[str, Any]:
+    def computed(self) -> dict[str, Any]:
         began = time.process_time()
         found = rounded(self.compute())
         return {"processor seconds": round(time.process_time() - began), **found}
 
-    def kept(self) -> dict[str, Any]:
+    def stored(self) -> dict[str, Any]:
         return json.loads(self._file.read_text(encoding="utf-8"))
 
     def block(self, results: dict[str, Any]) -> str:
         text = self.text({key: value for key, value in results.items() if key != "processor seconds"}).strip()
         if "figures/theory_" not in text:
             text = f"{picture(self.about.splitlines()[0], self.name)}\n\n{text}"
-        made = (
+        command = (
             f"*`python experiments/theory/{self.name}.py --write`: {duration(results['processor seconds'])} of one "
             f"core; the numbers are in `experiments/theory/results/{self.name}.json`.*"
         )
-        return wrapped(f"{text}\n\n{made}")
+        return wrapped(f"{text}\n\n{command}")
 
     @property
     def _file(self) -> Path:
@@ -98,7 +98,7 @@ class Experiment(NamedTuple):
 
 
 def picture(words: str, name: str) -> str:
-    """A figure of this folder, as a page shows it."""
+    """Return the link of a figure for a page."""
     return f"![{words}](../../figures/theory_{name}.png)"
 
 
@@ -108,7 +108,7 @@ def folded(summary: str, text: str) -> str:
 
 
 def wrapped(text: str) -> str:
-    """Prose in lines of LINE, never inside a formula; tables, pictures, headings and formulae by themselves stay."""
+    """Wrap prose at LINE characters outside formulae; tables, images, headings and displayed formulae do not change."""
     lines: list[str] = []
     displayed = False
     for line in text.split("\n"):
@@ -116,15 +116,15 @@ def wrapped(text: str) -> str:
         if displayed or line.startswith(("$$", "|", "!", "#", "<")):
             lines.append(line)
             continue
-        whole = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
+        unbroken = re.sub(r"\$[^$]+\$", lambda formula: formula[0].replace(" ", "\0"), line)
         indent = "  " if line.startswith("- ") else ""
-        filled = textwrap.wrap(whole, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        filled = textwrap.wrap(unbroken, LINE, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
         lines += [each.replace("\0", " ") for each in filled] or [""]
     return "\n".join(lines)
 
 
 def or_rounding(value: float, form: str) -> str:
-    """``value`` in that format, or the word for it where there is nothing but rounding."""
+    """Return ``value`` in a format, or "rounding" if it is only a rounding error."""
     return format(value, form) if abs(value) >= ROUNDING else "rounding"
 
 
@@ -133,7 +133,7 @@ def duration(seconds: int) -> str:
 
 
 def rounded(value: Any) -> Any:
-    """Numbers to eight digits, so that what is kept does not change with the last bits of a machine."""
+    """Round numbers to eight digits, so that stored results do not depend on the last bits of a machine."""
     if isinstance(value, dict):
         return {str(key): rounded(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -142,9 +142,9 @@ def rounded(value: Any) -> Any:
 
 
 def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """A figure in the project's style, and its panels row by row.
+    """Return a figure in the project's style, and its panels row by row.
 
-    A page shows 750 pixels or so: up to 8 inches across, 8 points can be read there.
+    A page is about 750 pixels wide, so text of 8 points is legible in figures of up to 8 inches.
     """
     with matplotlib.rc_context(STYLE | TEXT):
         figure = Figure(figsize=size, layout="constrained")
@@ -152,7 +152,7 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Figure, 
 
 
 def scales(axes: Axes, *, legend: bool = True, **labels: Any) -> None:
-    """Titles, ticks and a light grid, for panels that show numbers."""
+    """Add titles, ticks and a light grid to a panel."""
     with matplotlib.rc_context(TEXT):
         axes.set(**labels)
     axes.tick_params(which="major", bottom=True, labelbottom=True, left=True, labelleft=True, labelsize=8, length=3)
@@ -162,12 +162,12 @@ def scales(axes: Axes, *, legend: bool = True, **labels: Any) -> None:
 
 
 def legend_below(figure: Figure, axes: Axes, columns: int) -> None:
-    """One legend for all panels, under them, of what ``axes`` has labels for."""
+    """Add one legend below all panels, with the labels of ``axes``."""
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
 
 
 def orders_of_magnitude(ratios: Iterable[float]) -> str:
-    """The range of log10 of the ratios, in words."""
+    """Return the range of log10 of the ratios as text."""
     powers = [math.log10(ratio) for ratio in ratios]
     return f"{min(powers):.1f} to {max(powers):.1f} orders of magnitude"

@@ -1,4 +1,4 @@
-"""The quantities of the paper's lemmas, each by its definition, on spaces where they can be written down."""
+"""The quantities of the paper's lemmas, computed by definition on enumerable spaces."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from tauleap.evaluate.joint_space import joint_generator, joint_states, neighbours
 from tauleap.evaluate.pushforward import leap_laws, marginal, prior, pushforward_grid
-from tauleap.objective import CrossEntropy, prior_divergence
+from tauleap.objective import CrossEntropy
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral
 from tauleap.testing.laws import integrate
@@ -20,14 +20,15 @@ from tauleap.testing.paths import Perturbed, TableDenoiser, at_paths, descend, e
 
 
 def worst_distance(one: Tensor, other: Tensor) -> float:
-    """sup over starts of the total variation after two kernels: the largest over rows."""
+    """Return the largest total variation between rows of two kernels: the supremum over initial states."""
     return float((one - other).abs().sum(-1).max()) / 2
 
 
 def single_step(reverse: ReverseProcess, law: Tensor, t: float, tau: float) -> dict[str, float]:
-    """The first lemma for the reverse chain and the one that keeps the rates of t over [t - tau, t].
+    """Evaluate the first lemma for the reverse chain and the chain with rates fixed at t over [t - tau, t].
 
-    truth: sup over starts of the total variation after the step. lemma: int sup_x sum_y |G_s(x, y) - H(x, y)| ds.
+    truth: the supremum over initial states of the total variation after the step.
+    lemma: int sup_x sum_y |G_s(x, y) - H(x, y)| ds.
     """
     frozen = joint_generator(true_rates(reverse, law, t))
 
@@ -36,15 +37,15 @@ def single_step(reverse: ReverseProcess, law: Tensor, t: float, tau: float) -> d
 
     times = torch.linspace(t, t - tau, 9, dtype=torch.float64)
     kernel = integrate(generators, torch.eye(len(frozen), dtype=torch.float64), times)[-1]
-    nodes, shares = np.polynomial.legendre.leggauss(12)
+    nodes, weights = np.polynomial.legendre.leggauss(12)
     off = generators(torch.tensor(t - tau * (1 + nodes) / 2)) - frozen
     off.diagonal(dim1=-2, dim2=-1).zero_()
-    lemma = float(off.abs().sum(-1).amax(-1) @ torch.tensor(shares)) * tau / 2
+    lemma = float(off.abs().sum(-1).amax(-1) @ torch.tensor(weights)) * tau / 2
     return {"truth": worst_distance(kernel, torch.linalg.matrix_exp(tau * frozen)), "lemma": lemma}
 
 
 def leap_step(rates: Tensor, tau: float) -> dict[str, float]:
-    """A tau-leap, jumps added and clamped, beside the chain that keeps the same rates: sup over starts."""
+    """Compare a tau-leap, jumps added and clamped, with the chain of the same rates, for the worst initial state."""
     _, sites, size = rates.shape
     x = joint_states(size, sites)
     laws = leap_laws(rates, x, tau, "add")
@@ -53,21 +54,21 @@ def leap_step(rates: Tensor, tau: float) -> dict[str, float]:
 
 
 def rate_slope(reverse: ReverseProcess, law: Tensor, t: float) -> float:
-    """max |d/dt Rhat_t(x, y)| over x and y that differ in one site, by the forward equation for q_t."""
+    """Return max |d/dt Rhat_t(x, y)| over x and y that differ in one site, by the forward equation for q_t."""
     x = joint_states(law.shape[0], law.ndim)
     q = marginal(reverse, law, t)
     forward = joint_generator(reverse.process.rates_from(x, t, dtype=torch.float64))
-    speed = (q.reshape(-1) @ forward).reshape(q.shape)
-    own, change = q.reshape(-1, 1, 1), speed.reshape(-1, 1, 1)
+    q_dot = (q.reshape(-1) @ forward).reshape(q.shape)
+    own, change = q.reshape(-1, 1, 1), q_dot.reshape(-1, 1, 1)
     ratio = neighbours(q) / own
     into = reverse.process.rates_into(x, t, dtype=torch.float64)
-    return float((into * (neighbours(speed) / own - ratio * change / own)).abs().max())
+    return float((into * (neighbours(q_dot) / own - ratio * change / own)).abs().max())
 
 
 def supervision(
     reverse: ReverseProcess, law: Tensor, sizes: tuple[float, ...], steps: tuple[int, ...]
 ) -> dict[str, Any]:
-    """Appendix D: where L_ll is least, and the chain -log p <= L_DT <= its bound by the L_ll."""
+    """Return the minimum of L_ll (Appendix D), and -log p, L_DT and its bound by the L_ll, which are ordered."""
     process, t = reverse.process, 0.5
     path, _ = every_noise(process, law, torch.tensor([t]))
 
@@ -96,7 +97,7 @@ def discrete_bounds(reverse: ReverseProcess, law: Tensor, steps: int) -> dict[st
         path, when = every_noise(reverse.process, law, torch.arange(1, steps + 1, dtype=torch.float64) / steps)
         cross_entropy = float((path.weight * at_paths(CrossEntropy(), reverse, path, when)).sum())
     x0 = joint_states(reverse.process.num_states, law.ndim)
-    constant = float(law.reshape(-1) @ prior_divergence(reverse.process, x0).sum(-1))
+    constant = float(law.reshape(-1) @ reverse.process.prior_divergence(x0).sum(-1))
     constant += sum(_jensen_constant(reverse, law, k / steps, (k + 1) / steps) for k in range(1, steps))
     return {
         "steps": steps,
@@ -118,23 +119,23 @@ def _jensen_constant(reverse: ReverseProcess, law: Tensor, s: float, t: float) -
     return float((joint * (knowing.log() - step.log() + posterior.log())).sum())
 
 
-def commuting_errors(shares: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)) -> list[dict[str, float]]:
-    """R1 for half the time and R2 for the other: exp(int R) against the kernel, as R2 ceases to commute with R1."""
+def commuting_errors(fractions: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)) -> list[dict[str, float]]:
+    """Compare exp(int R) with the kernel of R1 for half the time and R2 for the rest, for a growing commutator."""
     size = 4
     first = torch.diag(torch.ones(size - 1, dtype=torch.float64), 1)
     first = first + first.mT
     uniform = torch.ones(size, size, dtype=torch.float64)
     other = torch.zeros(size, size, dtype=torch.float64)
-    other[:, -1] = size  # everything goes to the last state
+    other[:, -1] = size  # All states jump to the last one.
     found = []
-    for share in shares:
-        pair = [_generator(first), _generator((1 - share) * uniform + share * other)]
+    for fraction in fractions:
+        pair = [_generator(first), _generator((1 - fraction) * uniform + fraction * other)]
         halves = [torch.linalg.matrix_exp(each / 2) for each in pair]
         together = torch.linalg.matrix_exp((pair[0] + pair[1]) / 2)
         commutator = pair[0] @ pair[1] - pair[1] @ pair[0]
         found.append(
             {
-                "share": share,
+                "fraction": fraction,
                 "commutator": float(commutator.abs().max()),
                 "error": worst_distance(together, halves[0] @ halves[1]),
             }

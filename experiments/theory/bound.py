@@ -1,9 +1,9 @@
-"""Theorem 1: the total variation of tau-leaping beside its bound and the bound's three terms.
+"""Theorem 1: the total variation of tau-leaping, its bound, and the three terms of the bound.
 
     python experiments/theory/bound.py --write
 
-One to five dependent sites of three states, exact reverse rates or rates off by a chosen M, whole laws pushed from the
-stationary law at t = 1 to t = 0 with jumps added and clamped, as in the proof. Nothing is drawn.
+One to five dependent sites of three states, with exact reverse rates or an error M of the rates. Distributions are
+computed exactly from the stationary law at t = 1 to t = 0 with jumps added and clamped, as in the proof.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def draw(name: str, results: dict[str, Any]) -> Figure:
 
 
 def growth(rows: list[dict[str, Any]], part: str, source: str) -> float:
-    """The power of the number of sites, over three to five of them, where C1 no longer changes."""
+    """Return the exponent of the number of sites, over three to five sites, where C1 is constant."""
     rows = [row for row in rows if row["sites"] >= 3]
     return slope([float(row["sites"]) for row in rows], [row[source][part] for row in rows])
 
 
-def shares(row: dict[str, Any]) -> dict[str, float]:
-    """The four parts of the bound as shares of it: that of the leaps has two, the square and the one with C2."""
+def fractions(row: dict[str, Any]) -> dict[str, float]:
+    """Return the four parts of the bound as fractions of it; the term of the leaps has two, the square and C2."""
     known, bound = Constants(**row["constants"]), row["bound"]
     square = (known.exit_rate * known.num_states * known.sites * known.c1) ** 2 / row["steps"]
     parts = {"square": square, "C2": bound["leaps"] - square, "mixing": bound["mixing"], "rates": bound["rates"]}
@@ -97,7 +97,7 @@ def shares(row: dict[str, Any]) -> dict[str, float]:
 
 
 def largest(row: dict[str, Any]) -> str:
-    parts = shares(row)
+    parts = fractions(row)
     return max(parts, key=parts.__getitem__)
 
 
@@ -105,11 +105,11 @@ def percent(values: list[float]) -> str:
     return f"{100 * min(values):.0f} % to {100 * max(values):.0f} %"
 
 
-def far_off(results: dict[str, Any]) -> str:
-    """Which part of the bound is how much of it."""
+def looseness(results: dict[str, Any]) -> str:
+    """Describe the size of each part of the bound."""
     cases = [row for rows in results.values() for row in rows]
-    many = [shares(row)["square"] for row in cases if row["sites"] >= 3]
-    few = [shares(row)["square"] for row in cases if row["sites"] < 3]
+    many = [fractions(row)["square"] for row in cases if row["sites"] >= 3]
+    few = [fractions(row)["square"] for row in cases if row["sites"] < 3]
     of_sweep = {
         sweep: [row for name in NOISES for row in results[f"{name}: {sweep}"] if largest(row) == "mixing"]
         for sweep in SWEEPS
@@ -130,25 +130,27 @@ def far_off(results: dict[str, Any]) -> str:
     )
     return (
         f"- With three sites and more $(|R| S D C_1)^2 \\tau T$ is {percent(many)} of the bound: the proof takes each "
-        "of the $S D$ possible jumps at the fastest rate that any jump can have, changing as fast as any can. With one "
+        "of the $S D$ possible jumps at the largest rate of any jump, and with the largest change of any rate. With "
+        "one "
         f"or two it is {percent(few)}. It is the largest part in {sum(largest(row) == 'square' for row in cases)} of "
         f"{len(cases)} cases; the mixing term is in {mixing}, all of them {', or '.join(where)}"
         + (f"; $3 M T$ is in {len(others)}, with $M$ = {min(row['M'] for row in others):g}" if others else "")
-        + ". The bound can be as far off there: of one that is too large by "
+        + ". The bound can be as loose there: of one that is too large by "
         f"{math.log10(worst['bound']['whole'] / worst['truth']['whole']):.1f} orders of magnitude "
-        f"{100 * shares(worst)['mixing']:.0f} % is the mixing term."
+        f"{100 * fractions(worst)['mixing']:.0f} % is the mixing term."
     )
 
 
-def forgiven(cases: list[dict[str, Any]]) -> str:
-    """The whole error beside the distance of the start."""
+def initial_error(cases: list[dict[str, Any]]) -> str:
+    """Compare the whole error with the distance of the initial distribution."""
     ratios = [row["truth"]["whole"] / row["truth"]["mixing"] for row in cases]
     less = sorted(ratio for ratio in ratios if ratio < 1)
     return (
-        f"- In {len(less)} of {len(cases)} cases the whole error, that of the leaps included, is less than the "
-        f"distance of the start from $q_1$: {percent(less)} of it, in the median {100 * median(less):.0f} %, and less "
-        f"than half in {sum(ratio < 0.5 for ratio in less)}. So the reverse chain, which the proof takes to forget "
-        "nothing, forgets some of a wrong start, and how much depends on the case."
+        f"- In {len(less)} of {len(cases)} cases the whole error, including that of the leaps, is less than the "
+        "distance "
+        f"of the initial distribution from $q_1$: {percent(less)} of it, in the median {100 * median(less):.0f} %, and "
+        f"less than half in {sum(ratio < 0.5 for ratio in less)}. So the reverse chain reduces an error of the initial "
+        "distribution, which the proof does not use; the reduction depends on the case."
     )
 
 
@@ -162,9 +164,9 @@ def text(results: dict[str, Any]) -> str:
     useful = [row for row in cases if row["bound"]["whole"] < 1]
     summary = (
         f"The bound holds in {len(cases) - len(broken)} of {len(cases)} cases computed. It is too large by "
-        f"{orders_of_magnitude(parts['whole'])}. Term by term, beside the truth of what each bounds: the rates' by "
+        f"{orders_of_magnitude(parts['whole'])}. Each term is too large for the error that it bounds: the rates' by "
         f"{orders_of_magnitude(parts['rates'])}, the leaps' by {orders_of_magnitude(parts['leaps'])}, the mixing's by "
-        f"{orders_of_magnitude(parts['mixing'])}. It is below 1, and so says something, in {len(useful)} of them"
+        f"{orders_of_magnitude(parts['mixing'])}. It is below 1, and so not trivial, in {len(useful)} of them"
         + (
             f", with one site and steps of {max(1 / row['steps'] for row in useful):.1e} or less"
             if useful and all(row["sites"] == 1 for row in useful)
@@ -219,28 +221,31 @@ def text(results: dict[str, Any]) -> str:
                     ["noise", "$D$", "$c(1)$", r"$\lvert R \rvert$", "$C_1$", "$C_2$", r"$t_{\mathrm{mix}}$"], constant
                 ),
             ),
-            "Powers with which the error of the leaps grows, by regression: in the number of sites over $D$ = 3, 4, 5, "
-            "and in $\\tau$ over the three finest of the grids with three sites (start $q_1$, exact rates).",
+            "Exponents of the error of the leaps, by regression: in the number of sites over $D$ = 3, 4, 5, and in "
+            "$\\tau$ over the three finest grids with three sites (from $q_1$, exact rates).",
             table(
                 ["noise", "in $D$, truth", "in $D$, bound", r"in $\tau$, truth", r"in $\tau$, bound"],
                 powers,
             ),
-            f"{STATES} states a site. $|R|$, $C_1$, $C_2$ and $t_{{\\mathrm{{mix}}}}$ are computed from their "
-            "definitions, the suprema over $t$ on 161 times from 0 to 1. The rates that are off add $M$ to the one "
-            "jump from each state that leads to where the data's law is least. Whole laws are pushed: nothing is "
-            "drawn, and there is no seed.",
-            "## What it says",
+            f"{STATES} states per site. $|R|$, $C_1$, $C_2$ and $t_{{\\mathrm{{mix}}}}$ are computed from their "
+            "definitions, the suprema over $t$ on 161 times from 0 to 1. Rates with an error add $M$ to the "
+            "jump from each state to the neighbour of smallest data probability. All distributions are exact: there "
+            "is no sampling and no seed.",
+            "## Conclusions",
             "\n".join(
                 [
-                    "- The bound is a proof of orders: linear in $\\tau$, at most quadratic in $D$. The first is what "
-                    "happens. The second is pessimistic here: the truth grows with the powers above, where errors of "
-                    "independent sites would add up to about $D^{1/2}$.",
+                    "- The bound is linear in $\\tau$ and at most quadratic in $D$. The true error is linear in "
+                    "$\\tau$ as "
+                    "well. In $D$ the bound is pessimistic here: the true error grows with the exponents above, while "
+                    "errors of independent sites would add up to about $D^{1/2}$.",
                     f"- From three sites on $C_1$ is the same, {c1.pop()}. $C_2$ is not: from $D$ = 3 to 5 it grows, "
-                    f"{grown}. Assumption 3 wants it free of $D$; whether the growth ends is not seen here.",
-                    far_off(results),
-                    "- More noise makes the mixing term small and the leaps' term large: $|R|$ grows with $c(1)$, and "
-                    "enters squared. The true error of the leaps grows less fast.",
-                    forgiven(cases),
+                    f"{grown}. Assumption 3 requires that it does not depend on $D$; these cases do not show whether "
+                    "the growth ends.",
+                    looseness(results),
+                    "- More noise makes the mixing term smaller and the leaps' term larger, since $|R|$ grows with "
+                    "$c(1)$ "
+                    "and enters squared. The true error of the leaps grows more slowly.",
+                    initial_error(cases),
                 ]
             ),
         ]
@@ -248,7 +253,7 @@ def text(results: dict[str, Any]) -> str:
 
 
 def measured(row: dict[str, Any]) -> list[str]:
-    """The settings, the truth, the bound, and how far they are apart."""
+    """Return the settings, the true error, the bound, and log10 of their ratio."""
     true, bound = row["truth"]["whole"], row["bound"]["whole"]
     settings = (str(row["sites"]), f"{row['total noise']:g}", f"1/{row['steps']}", f"{row['M']:g}")
     return [*settings, f"{true:.2e}", f"{bound:.2g}", f"{math.log10(bound / true):.1f}"]

@@ -1,9 +1,9 @@
-"""Appendix G: D3PM's factorised kernel misses the data by an error that falls with K; the reverse chain does not.
+"""Appendix G: D3PM's factorised kernel has an error that falls with K; the reverse chain is exact.
 
     python experiments/theory/factorised.py --write
 
-Sites that agree with each other more than by chance, the exact posterior of their law, four kinds of noise. Both start
-from q_1 and have the same denoiser; whole laws are pushed, nothing is drawn.
+Dependent sites, the exact posterior of their distribution, four kinds of noise. Both start from q_1 and have the same
+denoiser. All distributions are exact.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ TIME, LENGTHS = 0.5, tuple(0.4 / 2**k for k in range(7))
 
 
 def agreeing_law(forward: ForwardProcess, sites: int, agreement: float) -> Tensor:
-    """With probability ``agreement`` all sites are one draw, else they are draws of their own."""
+    """Return a mixture: with probability ``agreement`` all sites are equal, else they are independent."""
     one = torch.arange(forward.num_states, 0, -1, dtype=torch.float64) * forward.data_states
     one = one / one.sum()
-    apart = one
+    independent = one
     for _ in range(sites - 1):
-        apart = apart[..., None] * one
-    together = torch.zeros_like(apart)
-    together[(torch.arange(len(one)),) * sites] = one
-    return agreement * together + (1 - agreement) * apart
+        independent = independent[..., None] * one
+    equal = torch.zeros_like(independent)
+    equal[(torch.arange(len(one)),) * sites] = one
+    return agreement * equal + (1 - agreement) * independent
 
 
 def with_exact_posterior(name: str, sites: int, agreement: float) -> tuple[ReverseProcess, Tensor]:
@@ -51,13 +51,13 @@ def with_exact_posterior(name: str, sites: int, agreement: float) -> tuple[Rever
 
 
 def discrete_error(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
-    """D3PM in K steps: times 1, (K-1)/K, ..., 1/K, and a draw from p(x0 | x) at the last."""
+    """Return the error of D3PM in K steps: times 1, (K-1)/K, ..., 1/K, and a sample from p(x0 | x) at the last."""
     grid = torch.linspace(1, 0, steps + 1, dtype=torch.float64)
     return total_variation(pushforward_grid(Ancestral(), reverse, marginal(reverse, law, 1.0), grid), law)
 
 
 def chain_error(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
-    """The Kolmogorov equation of the reverse chain from q_1 to q_eps, by a rule of order 4 with ``steps`` steps."""
+    """Return the error of the reverse chain from q_1 to q_eps, integrated by a rule of order 4 in ``steps`` steps."""
     x = joint_states(reverse.process.num_states, law.ndim)
 
     def generators(times: Tensor) -> Tensor:
@@ -68,13 +68,13 @@ def chain_error(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
     return total_variation(laws[-1], marginal(reverse, law, EPS).reshape(-1))
 
 
-def lost_in_a_step(reverse: ReverseProcess, law: Tensor, t: float, s: float) -> float:
-    """E KL(q(x_s | x_t) || its factorised form), x_t from q_t, in nats."""
+def step_divergence(reverse: ReverseProcess, law: Tensor, t: float, s: float) -> float:
+    """Return E KL(q(x_s | x_t) || its factorised form) over x_t from q_t, in nats."""
     x = joint_states(reverse.process.num_states, law.ndim)
     kernel = joint_kernel(reverse.process, law.ndim, t, s)
     joint = (marginal(reverse, law, s).reshape(-1, 1) * kernel).mT  # at [x_t, x_s]
-    seen = joint.sum(-1) > 0
-    joint, laws = joint[seen], reverse.step_probs(x[seen], t, s)
+    possible = joint.sum(-1) > 0
+    joint, laws = joint[possible], reverse.step_probs(x[possible], t, s)
     factorised = torch.stack([laws[:, d, x[:, d]] for d in range(law.ndim)]).prod(0)
     true = joint / joint.sum(-1, keepdim=True)
     return float((torch.xlogy(joint, true) - torch.where(joint > 0, torch.xlogy(joint, factorised), 0.0)).sum())
@@ -91,7 +91,7 @@ def compute() -> dict[str, Any]:
             "one site": discrete_error(*with_exact_posterior(name, 1, AGREEMENT), 4),
             "by agreement": [discrete_error(*with_exact_posterior(name, 2, a), 16) for a in AGREEMENTS],
             "by sites": [discrete_error(*with_exact_posterior(name, sites, AGREEMENT), 16) for sites in (1, 2, 3, 4)],
-            "lost in a step": [lost_in_a_step(reverse, law, TIME, TIME - length) for length in LENGTHS],
+            "step divergence": [step_divergence(reverse, law, TIME, TIME - length) for length in LENGTHS],
         }
     return found
 
@@ -101,26 +101,26 @@ def order(errors: list[float]) -> float:
 
 
 def figure(results: dict[str, Any]):
-    drawn, (steps, agreement, lost, key) = panels(2, 2, (8, 6.2))
+    drawn, (steps, agreement, divergence, key) = panels(2, 2, (8, 6.2))
     for colour, name in zip(COLOURS, NAMES, strict=False):
         found = results[name]
         steps.loglog(STEPS, found["discrete"], ".-", color=colour, linewidth=1)
         falls = order(found["discrete"])
         steps.loglog(CHAIN_STEPS, found["chain"], "x:", color=colour, linewidth=1, markersize=4)
         agreement.plot(AGREEMENTS, found["by agreement"], ".-", color=colour, linewidth=1)
-        power = slope(list(LENGTHS[-4:]), found["lost in a step"][-4:])
-        lost.loglog(LENGTHS, found["lost in a step"], ".-", color=colour, linewidth=1)
+        power = slope(list(LENGTHS[-4:]), found["step divergence"][-4:])
+        divergence.loglog(LENGTHS, found["step divergence"], ".-", color=colour, linewidth=1)
         key.plot([], [], ".-", color=colour, label=f"{name}: {falls:.2f}, {power:.2f}")
     error = "total variation to the data"
     title, label = "D3PM (dots) and the reverse chain (crosses)", "$K$, or steps of the rule for the chain"
     scales(steps, legend=False, title=title, xlabel=label, ylabel=error)
-    label = "probability that the sites are one draw"
+    label = "mixture weight of equal sites"
     scales(agreement, legend=False, title="D3PM, $K$ = 16", xlabel=label, ylabel=error)
     scales(
-        lost,
+        divergence,
         legend=False,
-        title=f"lost in one step from $t$ = {TIME:g}",
-        xlabel=r"its length $\tau$",
+        title=f"error of one step from $t$ = {TIME:g}",
+        xlabel=r"step length $\tau$",
         ylabel="KL, nats",
     )
     key.legend(fontsize=8, frameon=False, loc="center", title=r"slopes: in $K$, and in $\tau$", title_fontsize=9)
@@ -154,15 +154,16 @@ def text(results: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(head, rows),
-            f"Two sites of three data states that are one draw with probability {AGREEMENT:g}; slopes by regression "
+            f"Two sites of three data states that are equal with probability {AGREEMENT:g}, else independent; slopes "
+            "by regression "
             f"over the four largest $K$. The reverse chain is integrated from $q_1$ to $t$ = {EPS:g} by a rule of "
             f"order 4 with {CHAIN_STEPS[-1]} steps and compared with $q$ there, which is {rest:.1e} from the data at "
-            "most; what remains is that rule's error and rounding. With one site nothing is factorised and D3PM is "
+            "most; the rest is the error of that rule and rounding. With one site nothing is factorised and D3PM is "
             'exact ($K$ = 4). "Rounding" is below 1e-12.',
             "At $K$ = 16, against the number of sites:",
             table(["total variation to the data", *(f"$D$ = {sites}" for sites in (1, 2, 3, 4))], sites),
-            f"The noise (the constant is $c(1)$): {written_out(process(name) for name in NAMES)}. Whole laws are "
-            "pushed: nothing is drawn, and there is no seed.",
+            f"The noise (the constant is $c(1)$): {written_out(process(name) for name in NAMES)}. All distributions "
+            "are exact: there is no sampling and no seed.",
         ]
     )
 

@@ -1,9 +1,9 @@
-"""The lemmas of Appendix B beside the truth; Appendix D: L_ll and L_DT; Appendix E: kernels of commuting rates.
+"""The bounds of Appendix B and the true errors; Appendix D: L_ll and L_DT; Appendix E: kernels of commuting rates.
 
     python experiments/theory/lemmas.py --write
 
-Dependent sites of three states. Suprema go through every pair of states, expectations through every x0 and x, and laws
-are pushed by matrix exponentials: nothing is drawn but the logits of wrong denoisers.
+Dependent sites of three states. Suprema are over every pair of states, expectations over every x0 and x, and
+distributions are computed by matrix exponentials. Only the logits of wrong denoisers are random.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def slope_bound(known: Constants) -> float:
 def figure(results: dict[str, Any]):
     drawn, axes = panels(3, 2, (8, 9.5))
     for number, (colour, name) in enumerate(zip(COLOURS, NOISES, strict=False)):
-        # The bounds of two noises with the same |R| are one line: each has the gaps of the other.
+        # The bounds of two kinds of noise with the same |R| coincide, so their dashes alternate.
         dashes, dots = (5 * number, (4, 6)), (2.5 * number, (1, 4))
         rows = [row for row in results["single step"][name] if row["t"] == 0.2]
         tau = [row["tau"] for row in rows]
@@ -94,22 +94,22 @@ def figure(results: dict[str, Any]):
     for panel in axes[:2]:
         panel.set_xticks(tau, [f"{each:g}" for each in tau])
         panel.minorticks_off()
-    tv = "total variation, worst start"
+    tv = "total variation, worst initial state"
     scales(axes[0], title="$t$ = 0.2: truth, lemma (dashed), theorem (dotted)", xlabel=r"$\tau$", ylabel=tv)
-    scales(axes[1], title="$t$ = 0.2: a leap beside the chain, bound (dashed)", xlabel=r"$\tau$", ylabel=tv)
+    scales(axes[1], title="$t$ = 0.2: leap against chain, bound (dashed)", xlabel=r"$\tau$", ylabel=tv)
     rate = r"$\max |d\hat R_t/dt|$"
     scales(axes[2], title="change of rates; $D$ = 1 (dotted), 3 (dash-dotted), 5", xlabel="$t$", ylabel=rate)
     scales(axes[3], title="its largest over $t$, and $2 |R|^2 S D C_1^2$ (dashed)", xlabel="sites $D$", ylabel=rate)
     title = r"uniform: $L_{DT}$, by $L_{ll}$ (dashed), $-\log\,p$ (dotted)"
     scales(axes[4], title=title, xlabel="$K$", ylabel="nats")
     label = r"total variation of $\exp \int R_t\,dt$"
-    scales(axes[5], title="kernel of two rates in turn", xlabel="$|[R_1, R_2]|$", ylabel=label)
+    scales(axes[5], title="kernel of two consecutive rates", xlabel="$|[R_1, R_2]|$", ylabel=label)
     return drawn
 
 
 def text(results: dict[str, Any]) -> str:
     steps = [row for rows in results["single step"].values() for row in rows]
-    kept = all(row["truth"] <= row["lemma"] <= row["theorem"] and row["leap"] <= row["leap bound"] for row in steps)
+    hold = all(row["truth"] <= row["lemma"] <= row["theorem"] and row["leap"] <= row["leap bound"] for row in steps)
     slopes = [row for rows in results["slope"].values() for row in rows]
     below = all(max(row["truth"]) <= row["bound"] for row in slopes)
     bounds = [row for each in results["supervision"].values() for row in each["bounds"]]
@@ -144,15 +144,15 @@ def text(results: dict[str, Any]) -> str:
         if row in shown and row["steps"] in (1, 4, 32)
     ]
     commuting = [
-        [f"{row['share']:g}", or_rounding(row["commutator"], ".2e"), or_rounding(row["error"], ".1e")]
+        [f"{row['fraction']:g}", or_rounding(row["commutator"], ".2e"), or_rounding(row["error"], ".1e")]
         for row in results["commuting"]
     ]
     return "\n\n".join(
         [
             "### Appendix B",
-            f"Both single-step bounds hold in {'all' if kept else 'NOT ALL'} {len(steps)} cases, the bound on the "
+            f"Both single-step bounds hold in {'all' if hold else 'NOT ALL'} {len(steps)} cases, the bound on the "
             f"change of the rates in {'all' if below else 'NOT ALL'} {len(slopes)}. The lemma is too large by "
-            f"{orders_of_magnitude(row['lemma'] / row['truth'] for row in steps)}, what the theorem makes of it by "
+            f"{orders_of_magnitude(row['lemma'] / row['truth'] for row in steps)}, the form of the theorem by "
             f"{orders_of_magnitude(row['theorem'] / row['truth'] for row in steps)}, the leap's by "
             f"{orders_of_magnitude(row['leap bound'] / row['leap'] for row in steps)}, and $2 |R|^2 S D C_1^2$ by "
             f"{orders_of_magnitude(row['bound'] / max(row['truth']) for row in slopes)}.",
@@ -169,13 +169,13 @@ def text(results: dict[str, Any]) -> str:
             ),
             f"$c(1)$ = {TOTAL:g}; single steps with two sites, $t$ = {', '.join(f'{t:g}' for t in TIMES)} and $\\tau$ "
             f"from {LENGTHS[-1]:g} to {LENGTHS[0]:g}; the change of rates with one to five sites, and its power of $D$ "
-            "over 3, 4, 5. Total variation is that of the worst start. Nothing is drawn. In the figure the bounds of "
-            "uniform and birth/death noise, which have the same $|R|$, are one line with dashes in turn.",
+            "over 3, 4, 5. Total variation is that of the worst initial state. In the figure the bounds of "
+            "uniform and birth/death noise, which have the same $|R|$, coincide and have alternating dashes.",
             "### Appendix D",
-            "$L_{ll}$ less its value at the true posterior, nats, for logits that are off by normal numbers times the "
-            "error (seed 0), $t$ = 0.5; and how far a table of logits fitted to $L_{ll}$ ends from the true one "
+            "$L_{ll}$ minus its value at the true posterior, in nats, for logits with normal noise of the given size "
+            "(seed 0), $t$ = 0.5; and the distance of a table of logits fitted to $L_{ll}$ from the true posterior "
             "(largest difference of a probability):",
-            table(["noise", "fitted, off by", *(f"error {size:g}" for size in SIZES[1:])], minimum),
+            table(["noise", "fitted, distance", *(f"error {size:g}" for size in SIZES[1:])], minimum),
             "$-\\log\\, p$ of the model that D3PM samples, $L_{DT}$, and the bound on $L_{DT}$: the sum of the "
             "$L_{ll}$ and of the terms that do not depend on the model. "
             f"In {'all' if ordered else 'NOT ALL'} {len(bounds)} cases they are in this order. Nats, data's entropy "
@@ -183,9 +183,9 @@ def text(results: dict[str, Any]) -> str:
             table(["", r"$-\log\, p$", "$L_{DT}$", "sum of $L_{ll}$, with the constants"], chain),
             "### Appendix E",
             "$R_t = R_1$ until $t = 1/2$ and $R_2$ after it, 4 states; $R_1$ is birth/death, $R_2$ uniform noise with "
-            "a share of another generator that does not commute. Total variation (worst start) between "
+            "a fraction of another generator that does not commute. Total variation (worst initial state) between "
             "$\\exp \\int R_t \\, dt$ and the kernel, the product of both exponentials:",
-            table(["share", r"$\lvert [R_1, R_2] \rvert$", "error"], commuting),
+            table(["fraction", r"$\lvert [R_1, R_2] \rvert$", "error"], commuting),
         ]
     )
 

@@ -1,9 +1,9 @@
-"""One forward pass (Appendix C.4): delta t of the experiments' processes, and q_t beside the law of x~.
+"""One forward pass (Appendix C.4): delta t of the paper's processes, and q_t against the distribution of x~.
 
     python experiments/theory/one_pass.py --write
 
-L_eCT takes x~, which is x with one forward jump more, for x. delta t = 1 / sum_x' R_t(x, x') is how far that jump goes
-in time. On small spaces the law of x~ is a sum over all x, and nothing is drawn.
+L_eCT uses x~, which is x after one more forward jump, instead of x. delta t = 1 / sum_x' R_t(x, x') is the mean time of
+that jump. On small spaces the distribution of x~ is an exact sum over all x.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ PAPER = {"images": "2e-06 to 2e-08", "music, uniform": "1e-03"}
 
 
 def experiments() -> dict[str, tuple[ForwardProcess, int]]:
-    """The paper's processes, and their number of sites."""
+    """Return the paper's processes and their numbers of sites."""
     return {
         "toy": (Gaussian(32, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0), 2),
         "images": (Gaussian(256, Exponential(3.0, 100.0), sigma_0=512.0, sigma_r=6.0), 3 * 32 * 32),
@@ -39,7 +39,7 @@ def experiments() -> dict[str, tuple[ForwardProcess, int]]:
 
 
 def step(process: ForwardProcess, sites: int) -> dict[str, Any]:
-    """delta t at TIMES: from the mean exit rate under the stationary law, and its extremes over all x."""
+    """Return delta t at TIMES: from the mean exit rate under the stationary law, and its extremes over all x."""
     exits = -process.generator().diagonal()
     beta = [float(process.schedule.rate(t)) for t in TIMES]
     mean = float(process.stationary() @ exits)
@@ -52,7 +52,7 @@ def step(process: ForwardProcess, sites: int) -> dict[str, Any]:
 
 
 def one_jump(process: ForwardProcess, q: Tensor, t: float) -> tuple[Tensor, Tensor]:
-    """The law of x~ if x is from q, and the exit rate of every x."""
+    """Return the distribution of x~ if x has the distribution q, and the exit rate of every x."""
     x = joint_states(process.num_states, q.ndim)
     rates = joint_generator(process.rates_from(x, t, dtype=torch.float64))
     exits = -rates.diagonal()
@@ -61,7 +61,7 @@ def one_jump(process: ForwardProcess, q: Tensor, t: float) -> tuple[Tensor, Tens
 
 
 def distances(name: str, sites: int, t: float) -> dict[str, float]:
-    """Total variation of the law of x~ to q_t, and to q at t + delta t."""
+    """Return the total variation of the distribution of x~ to q_t, and to q at t + delta t."""
     process, law = noise(name, TOTAL), chain_law(sites)
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
     q = marginal(reverse, law, t)
@@ -144,18 +144,18 @@ def text(results: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             table(["process", "sites", "$t$ = 0", "$t$ = 0.5", "$t$ = 1", "any $x$, any $t$", "the paper"], rows),
-            "$\\delta t$ in units of $T = 1$, for the mean exit rate under the stationary law; the range goes through "
-            "all times, and through $x$ with all sites in the slowest or the fastest state. The times agree with the "
+            "$\\delta t$ in units of $T = 1$, for the mean exit rate under the stationary law; the range is over "
+            "all times, and over $x$ with all sites in the slowest or the fastest state. These times agree with the "
             "paper's.",
             f"Total variation between $q_t$ and the law of $\\tilde x$ at $t$ = {TIME:g}, $c(1)$ = {TOTAL:g}, three "
-            "states a site, and the power of $D$ with which it falls over $D$ = 3 to 6; in the last column that to $q$ "
-            f"at $t + \\delta t$, for $D$ = {SITES[-1]}. Laws are sums over all $x$: nothing is drawn.",
+            "states per site, and its exponent in $D$ over $D$ = 3 to 6; in the last column that to $q$ "
+            f"at $t + \\delta t$, for $D$ = {SITES[-1]}. All distributions are exact sums over all $x$.",
             table(["noise", *(f"$D$ = {sites}" for sites in SITES), "power", "later"], apart),
             "On small spaces the law of $\\tilde x$ is *not* close to $q_t$. Under "
             + " and ".join(f"{name} noise (power {powers[name]:.2f})" for name in slowly)
-            + " it comes closer slowly. A jump among $D$ sites moves the law of each by a part of order $1/D$, but the "
-            "total variation of all together adds up $D$ such changes; if these cancel as independent numbers do, "
-            "about $D^{-1/2}$ is left. Under "
+            + " the distance falls slowly. A jump among $D$ sites changes the distribution of each by order $1/D$, but "
+            "the total variation of the joint distribution adds up $D$ such changes; if they cancel like independent "
+            "numbers, about $D^{-1/2}$ remains. Under "
             + " and ".join(
                 f"{name} noise ({powers[name]:.2f}) it falls faster over these $D$, from {first[name]:.2f} with one "
                 f"site to {last[name]:.2f} with {SITES[-1]}"

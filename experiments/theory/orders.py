@@ -2,8 +2,8 @@
 
     python experiments/theory/orders.py --write
 
-Two dependent sites of four states with the exact denoiser; whole laws pushed from q_1 to q at t = 0.1 on uniform grids.
-Samplers that are exact and have no step to push are drawn instead, with a seed, beside as many exact draws.
+Two dependent sites of four states with the exact denoiser; distributions are computed exactly from q_1 to q at t = 0.1
+on uniform grids. Exact samplers without a transition kernel are sampled instead, and compared with exact samples.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ DRAWN: list[Sampler] = [FirstHitting(), Uniformization()]
 
 
 def marginal(process: ForwardProcess, law: Tensor, t: float) -> Tensor:
-    """q_t, also where the sites differ."""
+    """Return q_t, also if the sites have different processes."""
     return push(law, site_kernels(process, (law.ndim,), t))
 
 
@@ -76,13 +76,15 @@ def errors(sampler: Sampler, reverse: ReverseProcess, law: Tensor) -> list[float
             grid = uniform_grid(steps, end=END)
         law = pushforward_grid(sampler, reverse, start, grid)
         if not abs(float(law.sum()) - 1) < 1e-6:
-            raise ArithmeticError(f"{sampler} in {steps} steps of {reverse.process}: the law adds up to {law.sum():g}")
+            raise ArithmeticError(
+                f"{sampler} in {steps} steps of {reverse.process}: the probabilities sum to {law.sum():g} instead of 1"
+            )
         found.append(total_variation(law, target))
     return found
 
 
 def drawn_error(sampler: Sampler, reverse: ReverseProcess, law: Tensor) -> dict[str, float]:
-    """Total variation of draws at END, and its mean and deviation for exact draws."""
+    """Return the total variation of samples at END, and its mean and standard deviation for exact samples."""
     generator = torch.Generator().manual_seed(0)
     start, target = (marginal(reverse.process, law, t) for t in (1.0, END))
     x = draws(start, DRAWS, generator)
@@ -111,7 +113,7 @@ def compute() -> dict[str, Any]:
 
 
 def order(found: list[float]) -> float:
-    """nan where there is nothing but rounding."""
+    """Return the order of convergence, or nan if the error is only rounding."""
     if found[-1] < 1e-10:
         return math.nan
     return -slope([float(steps) for steps in STEPS[-FITTED:]], found[-FITTED:])
@@ -181,13 +183,14 @@ def text(results: dict[str, Any]) -> str:
             table(["order", *columns], powers),
             folded(f"Total variation at {STEPS[-1]} steps", table(["", *columns], errors)),
             f"Two dependent sites of four states with the exact denoiser; uniform grids from $q_1$ to $q$ at {END:g}; "
-            "data laws by `testing.laws.random_law` with seed 1; whole laws are pushed, nothing else is drawn. Orders "
+            "data distributions by `testing.laws.random_law` with seed 1; all errors are exact. Orders "
             f"are slopes over the {FITTED} finest of {STEPS[0]} to {STEPS[-1]} steps, *exact* where the error is "
-            "rounding. Empty: the sampler refuses the process. The steps of NextReaction are those of its rule.",
-            folded("What the names stand for, and the amounts of noise", table(["", "", "$c(1)$"], names)),
-            f"Exact samplers, {DRAWS:,} draws with seed 0: total variation to $q$ at {END:g}, beside its mean and "
-            f"standard deviation over {REPEATS} sets of as many exact draws, and the difference in these deviations:",
-            table(["sampler", "process", "samples", "exact draws", "deviations"], drawn),
+            "rounding. Empty: the sampler does not support the process. The steps of NextReaction are those of its "
+            "rule.",
+            folded("Names of samplers and processes, and amounts of noise", table(["", "", "$c(1)$"], names)),
+            f"Exact samplers, {DRAWS:,} samples with seed 0: total variation to $q$ at {END:g}, its mean and standard "
+            f"deviation over {REPEATS} sets of as many exact samples, and the difference in standard deviations:",
+            table(["sampler", "process", "samples", "exact samples", "standard deviations"], drawn),
         ]
     )
 

@@ -1,4 +1,4 @@
-"""The paper's explanatory pictures, drawn from the library's own objects: a chain's path, Figure 1 and Figure 2.
+"""The explanatory figures of the paper, drawn with this library: a path of a chain, Figure 1 and Figure 2.
 
 python experiments/theory/pictures.py --write
 """
@@ -30,11 +30,11 @@ from tauleap.testing.laws import integrate
 MOMENTS = (0.0, 0.1, 0.25, 0.5, 1.0)
 STEPS, SEED, PATH_SEED = 400, 3, 63
 LEAP_FROM, LEAP_TIME, LEAP_LENGTH = (3, 0), 0.9, 0.5  # the paper's {S4, S1}, counted from 0
-WANTED = {(0, 1): 1, (1, 1): 2}  # its P_12 = 1 and P_22 = 2: one jump to S2 in dimension 1, two in dimension 2
+JUMPS = {(0, 1): 1, (1, 1): 2}  # its P_12 = 1 and P_22 = 2: one jump to S2 in dimension 1, two in dimension 2
 
 
 def schematic() -> dict[str, Any]:
-    """A path of three states by holding times and jumps (Appendix A): exponential times, then a draw of the rates."""
+    """Return a path of three states: exponential holding times, and jumps sampled by the rates (Appendix A)."""
     rates = torch.tensor([[-2.0, 1.5, 0.5], [1.0, -1.5, 0.5], [1.0, 2.0, -3.0]])
     process, generator = Dense(rates, Constant(1.0)), torch.Generator().manual_seed(PATH_SEED)
     x, t, times, states = torch.tensor([[0]]), 0.0, [0.0], [0]
@@ -52,7 +52,7 @@ def toy() -> ReverseProcess:
 
 
 def both_ways() -> dict[str, Any]:
-    """One point noised from 0 to 1, and one generated from 1 to 0.01, at the times of a fine grid."""
+    """Return one point noised from 0 to 1, and one sampled from 1 to 0.01, on a fine grid."""
     reverse, generator = toy(), torch.Generator().manual_seed(SEED)
     times = uniform_grid(STEPS).tolist()
     x = torch.multinomial(tau_pmf().reshape(-1), 1, generator=generator)
@@ -70,7 +70,7 @@ def both_ways() -> dict[str, Any]:
 
 
 def leap() -> dict[str, Any]:
-    """A leap of the paper's picture: the first seed for which the Poisson numbers are those of its Figure 2."""
+    """Return a leap with the first seed for which the Poisson numbers are those of the paper's Figure 2."""
     process = Gaussian(5, Constant(1.0), sigma_0=2.0, sigma_r=1.5)
     place = torch.arange(5, dtype=torch.float64)
     law = torch.exp(-((place[:, None] - 1) ** 2 + (place - 2) ** 2) / 2 - (place[:, None] - place).abs() / 4)
@@ -78,11 +78,11 @@ def leap() -> dict[str, Any]:
     reverse = ReverseProcess(process, ExactDenoiser(law, process))
     x = torch.tensor([LEAP_FROM])
     rates = reverse.rates(x, LEAP_TIME)
-    wanted = torch.zeros(2, 5)
-    for (site, state), number in WANTED.items():
-        wanted[site, state] = number
+    jumps = torch.zeros(2, 5)
+    for (site, state), number in JUMPS.items():
+        jumps[site, state] = number
     seed, numbers = 0, torch.full((2, 5), -1.0)
-    while not torch.equal(numbers, wanted):
+    while not torch.equal(numbers, jumps):
         seed += 1
         numbers = torch.poisson(LEAP_LENGTH * rates[0].float(), generator=torch.Generator().manual_seed(seed))
     after = (x + (numbers * (torch.arange(5) - x[..., None])).sum(-1).long()).clamp(0, 4)
@@ -124,14 +124,14 @@ def draw_path(found: dict[str, Any]) -> Figure:
     arrow = {"arrowstyle": "->", "color": "0.4", "linewidth": 0.8}
     low, high = sorted(states[:2])
     words = {"fontsize": 8, "arrowprops": arrow}
-    panel.annotate("jump, drawn from the rates", (times[1], low + 0.6 * (high - low)), (times[1] + 0.3, 2.15), **words)
+    panel.annotate("jump, sampled by the rates", (times[1], low + 0.6 * (high - low)), (times[1] + 0.3, 2.15), **words)
     panel.annotate("holding time", (times[1] / 2, states[0]), (times[1] / 2 - 0.2, states[0] + 0.5), **words)
     scales(panel, legend=False, title="A path of a Markov chain in continuous time", xlabel="$t$", ylabel="state")
     return drawn
 
 
 def draw_both_ways(found: dict[str, Any]) -> Figure:
-    """The law of x_t on top, a point's way to noise below it, and a point's way back."""
+    """Draw the distribution of x_t on top, a forward path below it, and a reverse path."""
     reverse, law = toy(), tau_pmf()
     with matplotlib.rc_context(STYLE | TEXT):
         figure = Figure(figsize=(8, 5.8), layout="constrained")
@@ -143,16 +143,16 @@ def draw_both_ways(found: dict[str, Any]) -> Figure:
             panel.set_title({0.0: "data, $q_0$", 1.0: "noise, $q_1$"}.get(t, f"$q_t$, $t$ = {t:g}"))
         for row, name in ((1, "forward"), (2, "reverse")):
             panel = figure.add_subplot(grid[row, :])
-            way = torch.tensor(found[name])
+            path = torch.tensor(found[name])
             for site, colour in ((0, COLOURS[0]), (1, COLOURS[1])):
-                panel.step(found["times"], way[:, site], where="post", color=colour, linewidth=1, label="xy"[site])
+                panel.step(found["times"], path[:, site], where="post", color=colour, linewidth=1, label="xy"[site])
             rate = "noise: rate $R_t$, left to right" if row == 1 else r"generation: rate $\hat R_t$, right to left"
             scales(panel, title=rate, xlabel="$t$", ylabel="state", ylim=(-1, 32))
     return figure
 
 
 def draw_leap(found: dict[str, Any]) -> Figure:
-    """The rates and the jumps in the left half, the two laws one above the other in the right one."""
+    """Draw the rates and jumps in the left half, and the two distributions in the right half."""
     with matplotlib.rc_context(STYLE | TEXT):
         drawn = Figure(figsize=(8, 5.6), layout="constrained")
         grid = drawn.add_gridspec(2, 2, width_ratios=[1.5, 1])
@@ -166,7 +166,9 @@ def draw_leap(found: dict[str, Any]) -> Figure:
                 value = float(law[x, y])
                 colour = "white" if value > brightest / 2 else "black"
                 panel.text(x, y, f"{value:.3f}", ha="center", va="center", fontsize=8, color=colour)
-            panel.set_title({"leap": "law after the leap", "chain": "law after the reverse chain"}[name])
+            panel.set_title(
+                {"leap": "distribution after the leap", "chain": "distribution after the reverse chain"}[name]
+            )
         for panel in axes:
             edge = 0.6 if panel is axes[0] else 0.5
             panel.set(xlim=(-edge, 4 + edge), ylim=(-edge, 4 + edge), aspect="equal", xticks=range(5), yticks=range(5))
@@ -177,7 +179,7 @@ def draw_leap(found: dict[str, Any]) -> Figure:
 
 
 def draw_jumps(panel: Axes, found: dict[str, Any]) -> None:
-    """Arrows as wide as their rates, and where the numbers of jumps lead."""
+    """Draw arrows as wide as their rates, and the state after the jumps."""
     rates, numbers, after = torch.tensor(found["rates"]), found["numbers"], found["after"]
     here, largest = LEAP_FROM, float(rates.max())
     for state in range(5):
@@ -197,7 +199,7 @@ def draw_jumps(panel: Axes, found: dict[str, Any]) -> None:
     panel.plot(*zip(here, corner, after, strict=True), ":", color=COLOURS[3], linewidth=1, zorder=0)
     panel.plot(*here, "o", color="black")
     panel.plot(*after, "*", color=COLOURS[3], markersize=12)
-    panel.set_title("rates from $x_t$ (dot), and where $P$ takes it (star)")
+    panel.set_title("rates from $x_t$ (dot), and state after the jumps $P$ (star)")
     panel.grid(visible=True, linewidth=0.3)
 
 
@@ -216,24 +218,30 @@ def text(results: dict[str, Any]) -> str:
         [
             "## A path",
             picture("A path of three states over time", "pictures_path"),
-            "The chain holds a state for an exponential time whose mean is one over the rate out of it, then jumps to "
-            "a state drawn in proportion to the rates (Appendix A). It is right-continuous: full dots belong to the "
-            f"path, empty ones do not. Seed {PATH_SEED}.",
-            "## There and back",
-            picture("The letter tau turning to noise, a path to noise and a path back", "pictures_both_ways"),
-            "Above, the law of the points at five times; in the middle, one point on its way to noise, by the forward "
-            "rate $R_t$; below, one that starts from noise and comes back by the reverse rate $\\hat R_t$, here from "
-            f"the exact denoiser and in {STEPS} tau-leaps to $t$ = 0.01. Each coordinate is a chain of its own on the "
-            f"way there; on the way back each looks at both. Seed {SEED}. It is the paper's Figure 1.",
+            "The chain stays in a state for an exponential time whose mean is one over its exit rate, then jumps to a "
+            "state with probability proportional to the rates (Appendix A). It is right-continuous: full dots belong "
+            f"to the path, empty ones do not. Seed {PATH_SEED}.",
+            "## Noise and its reversal",
+            picture("The letter tau becoming noise, a forward path and a reverse path", "pictures_both_ways"),
+            "Top: the distribution of the points at five times. Middle: a path of one point under the forward rate "
+            "$R_t$. Bottom: a path from noise under the reverse rate $\\hat R_t$ of the exact denoiser, in "
+            f"{STEPS} tau-leaps to $t$ = 0.01. The coordinates are independent in the forward process; the reverse "
+            "rate of "
+            f"each depends on both. Seed {SEED}. This is the paper's Figure 1.",
             "## One leap in two dimensions",
-            picture("Rates from one state of a 5 x 5 grid, the jumps drawn, the law after the leap", "pictures_leap"),
-            "$x_t$ is (S4, S1), as in the paper's Figure 2. The rates out of it, written at their ends, hold for the "
-            f"whole leap of length {LEAP_LENGTH:g} from $t$ = {LEAP_TIME:g}; every one gives a Poisson number of "
-            f"jumps, drawn here with seed {found['seed']}, the first for which they are those of the paper's picture: "
-            "one jump to S2 in dimension 1 and two of length one in dimension 2. All are applied at once, and $x$ "
-            f"becomes ({after}): no single rate leads there. On the right the law of where such a leap ends, and below "
-            "it that of the reverse chain, whose rates change as it goes: total variation "
-            f"{found['distance']:.3f}. So long a leap is for the picture.",
+            picture(
+                "Rates from one state of a 5 x 5 grid, the sampled jumps, the distribution after the leap",
+                "pictures_leap",
+            ),
+            "$x_t$ is (S4, S1), as in the paper's Figure 2. Its exit rates, written at the ends of the arrows, are "
+            f"constant during the leap of length {LEAP_LENGTH:g} from $t$ = {LEAP_TIME:g}. Each gives a Poisson "
+            "number of "
+            f"jumps, with seed {found['seed']}, the first for which they are those of the paper's figure: one jump to "
+            "S2 "
+            "in dimension 1 and two of length one in dimension 2. All are applied at once, and $x$ becomes "
+            f"({after}), which no single jump reaches. Right: the distribution after such a leap, and below it that of "
+            "the reverse chain, whose rates change over time; their total variation is "
+            f"{found['distance']:.3f}. The leap is this long only for illustration.",
         ]
     )
 

@@ -1,9 +1,9 @@
-"""The paper's objectives and the complete bound, trained to the same budget on the toy.
+"""Compare the paper's objectives with the complete bound on the toy, with equal numbers of steps.
 
     python experiments/toy/objectives.py [--steps 3000] [--paper-steps 30000] [--write]
 
-One network, data, noise, seed, batch size and learning rate for all rows but the last, which is the paper's own network
-and training. ``--write`` fills docs/experiments/toy.md. About eight minutes of one core.
+All rows except the last have the same network, data, noise, seed, batch size and learning rate; the last is the paper's
+own network and training. ``--write`` writes docs/experiments/toy.md. It takes about eight minutes on one core.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import time
 from dataclasses import replace
 
 import torch
-from _common import Kept, table, write
+from _common import StoredResults, table, write
 from rich.console import Console
 
 from tauleap import recipes
@@ -32,8 +32,8 @@ OBJECTIVES: dict[str, Objective] = {
     "L_CT, two passes": PaperElbo(passes=2),
     "L_eCT, one pass": PaperElbo(passes=1),
     "complete bound": CompleteElbo(),
-    "complete bound, times even in log t": CompleteElbo(times=LogUniformTimes()),
-    "the recipe: with reconstruction too": CompleteElbo(reconstruction=True, times=LogUniformTimes()),
+    "complete bound, times uniform in log t": CompleteElbo(times=LogUniformTimes()),
+    "the recipe: with reconstruction": CompleteElbo(reconstruction=True, times=LogUniformTimes()),
 }
 
 
@@ -58,13 +58,13 @@ def measured(recipe: Recipe, steps: int) -> dict[str, float]:
     more = Estimate.of_mean(each[0] - each[1])
     reverse, law = model.reverse.double(), tau_pmf()
     with torch.no_grad():
-        leapt = pushforward.sample_law(TauLeaping(), reverse, 2, uniform_grid(249), accuracy=pushforward.COARSE)
-        simulated = pushforward.sample_law(Uniformization(), reverse, 2, [1.0, 0.01], accuracy=pushforward.COARSE)
+        leap_law = pushforward.sample_law(TauLeaping(), reverse, 2, uniform_grid(249), accuracy=pushforward.COARSE)
+        simulation_law = pushforward.sample_law(Uniformization(), reverse, 2, [1.0, 0.01], accuracy=pushforward.COARSE)
     return {
         "steps": steps,
         "seconds": seconds,
-        "tau_leaping_250": hellinger_of_laws(leapt, law),
-        "exact_simulation": hellinger_of_laws(simulated, law),
+        "tau_leaping_250": hellinger_of_laws(leap_law, law),
+        "exact_simulation": hellinger_of_laws(simulation_law, law),
         "bits": float(each[0].mean()),
         "more_bits": more.value,
         "more_bits_stderr": more.stderr,
@@ -75,15 +75,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=3000)
     parser.add_argument("--paper-steps", type=int, default=30_000)
-    parser.add_argument("--write", action="store_true", help="fill the page")
+    parser.add_argument("--write", action="store_true", help="write the page")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    kept, rows = Kept("objectives.json"), []
-    works = {f"{name}: {options.steps}": (objective, options.steps) for name, objective in OBJECTIVES.items()}
-    for key, (objective, steps) in works.items():
-        found = kept.get(key, lambda o=objective, n=steps: measured(replace(recipes.toy(), objective=o), n))
+    stored, rows = StoredResults("objectives.json"), []
+    runs = {f"{name}: {options.steps}": (objective, options.steps) for name, objective in OBJECTIVES.items()}
+    for key, (objective, steps) in runs.items():
+        found = stored.get(key, lambda o=objective, n=steps: measured(replace(recipes.toy(), objective=o), n))
         rows.append(_row(key.rpartition(":")[0], found))
-    paper = kept.get(f"paper: {options.paper_steps}", lambda: measured(recipes.toy_paper(), options.paper_steps))
+    paper = stored.get(f"paper: {options.paper_steps}", lambda: measured(recipes.toy_paper(), options.paper_steps))
     rows.append(_row("the paper's own network and training", paper))
     head = [
         "objective",
@@ -95,7 +95,7 @@ def main() -> None:
     ]
     text = table(head, rows) + (
         f"\n\n*`python experiments/toy/objectives.py --steps {options.steps} --paper-steps {options.paper_steps} "
-        f"--write`: seed 0; Hellinger distances of laws pushed exactly; bits/dim on {ROWS:,} points, same noise "
+        f"--write`: seed 0; Hellinger distances of exact distributions; bits/dim on {ROWS:,} points, same noise "
         "for both denoisers. The last row is the recipe `toy-paper`, of which the paper makes a million steps.*"
     )
     print(text)

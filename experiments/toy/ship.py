@@ -1,8 +1,8 @@
-"""Makes the model `toy` that comes with the package: trains by the recipe, measures, writes it with its card.
+"""Train the model `toy` of the package by its recipe, evaluate it, and write it with its model card.
 
     python experiments/toy/ship.py [--out runs/toy]
 
-The same as `tauleap train toy`, whose run in the same folder is resumed. About a minute and a half of one core.
+Training is that of `tauleap train toy`, whose run in the same folder is resumed. It takes about 90 seconds on one core.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from _ship import ship
 
 CARD = """# toy
 
-Points of two coordinates, 32 states each, whose law is a picture of the letter tau drawn by matplotlib's mathematical
-font. Made by `python experiments/toy/ship.py`: the recipe `toy`, {step:,} steps of {batch} points, seed {seed},
-{weights:,} weights. Nobody's data is in it. It is for demonstrations and tests.
+Points with two coordinates of 32 states each, whose distribution is an image of the letter tau in matplotlib's
+mathematical font. Written by `python experiments/toy/ship.py`: the recipe `toy`, {step:,} steps of {batch} points, seed
+{seed}, {weights:,} weights. It contains no personal data. It is for demonstrations and tests.
 
 | | this model | exact denoiser |
 |---|---:|---:|
 {rows}
 
-*Hellinger distances are those of laws pushed exactly through the steps, from the prior to t = 0.01 and the most
-probable x0; bits/dim is the complete bound on {n:,} held-out points, standard error {stderr:.4f}, seed 0, with the same
-noise for both.*
+*Hellinger distances are those of the exact distribution of samples (pushforward), from the prior to t = 0.01 and the
+most probable x0; bits/dim is the complete bound on {n:,} held-out points, standard error {stderr:.4f}, seed 0, with the
+same noise for both.*
 """
 
 

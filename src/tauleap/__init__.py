@@ -1,6 +1,6 @@
 """tauleap: continuous-time diffusion for discrete data.
 
-The path of the data, here with the exact posterior of a known law in the place of a network:
+The data flow, here with the exact posterior of a known distribution instead of a network:
 
 >>> import torch, tauleap as tl
 >>> pmf = torch.tensor([[0.4, 0.1], [0.1, 0.4]], dtype=torch.float64)      # two sites, two states, correlated
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from tauleap._version import __version__
 
-TYPE_CHECKING = False  # type checkers take it as true; typing takes longer to import than all of this file
+TYPE_CHECKING = False  # true for type checkers; importing typing takes longer than this file
 if TYPE_CHECKING:
     from tauleap import (
         data,
@@ -78,7 +78,7 @@ _MODULES = (
 
 
 def __getattr__(name: str) -> object:
-    """Names are fetched when they are first used, so that the command line answers without importing torch."""
+    """Import a name when it is first used, so that the command line starts without importing torch."""
     import importlib
 
     if name in _MODULES:

@@ -76,8 +76,8 @@ def time(t: object, batch: int | None = None, *, name: str = "t") -> Tensor:
     if not t.is_floating_point():
         raise TypeError(f"{name} must be a floating-point time in [0, 1], got {t.dtype}")
     if t.ndim > 1 or (t.ndim == 1 and batch is not None and t.shape[0] != batch):
-        wanted = "() or (batch,)" if batch is None else f"() or ({batch},), one per sample"
-        raise ValueError(f"{name} must have shape {wanted}, got {tuple(t.shape)}")
+        expected = "() or (batch,)" if batch is None else f"() or ({batch},), one per sample"
+        raise ValueError(f"{name} must have shape {expected}, got {tuple(t.shape)}")
     value = as_time(t)
     if _device.is_host(value.device) and value.numel() > 0:
         low, high = torch.aminmax(value)
@@ -119,8 +119,8 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
         raise TypeError(f"generator must be a floating-point tensor (S, S), got {given}")
     size = value.shape[0] if value.ndim else 0
     if value.shape != (size, size) or size < 2 or num_states not in (None, size):
-        wanted = "(S, S) with S >= 2" if num_states is None else f"({num_states}, {num_states})"
-        raise ValueError(f"generator must be a square matrix {wanted}, got shape {tuple(value.shape)}")
+        expected = "(S, S) with S >= 2" if num_states is None else f"({num_states}, {num_states})"
+        raise ValueError(f"generator must be a square matrix {expected}, got shape {tuple(value.shape)}")
     exact = _device.exact(value.detach())
     if not bool(torch.isfinite(exact).all()):
         raise ValueError("generator must hold finite rates, got inf or nan")
@@ -132,10 +132,10 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
     if off > rounding(value.dtype, size) * max(exits.max().item(), 1e-300):
         raise ValueError(
             f"the rows of generator must sum to 0, one sums to {off:.3g}: "
-            "write generator - torch.diag(generator.sum(1)) to put the diagonal right"
+            "write generator - torch.diag(generator.sum(1)) to correct the diagonal"
         )
     if bool((exits == 0).all()):
-        raise ValueError("generator must have at least one rate > 0, got all zeros: such a chain never moves")
+        raise ValueError("generator must have at least one rate > 0, got all zeros: such a chain never jumps")
     return off_diagonal - torch.diag(exits)
 
 

@@ -1,4 +1,4 @@
-"""Rows a block at a time, so that intermediate results stay in the cache and memory stays bounded."""
+"""Process rows block by block, so that intermediate results stay in the cache and memory is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Defaults that Python and the command line share, without torch."""
+"""Defaults of both Python and the command line; torch is not imported."""
 
 SAMPLING_STEPS = 100
-"""Steps of the reverse chain where none are given."""
+"""Default number of sampling steps."""

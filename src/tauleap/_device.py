@@ -1,6 +1,6 @@
-"""The one module that knows devices: which there are, what they can do, and how much memory they have.
+"""Everything that depends on devices: which exist, and what they support.
 
-Three rules follow from what a device can do, and no other module asks for its type:
+Three rules follow from the capabilities of a device; no other module depends on its type:
 
 * Kernels and times are computed in float64, where :func:`exact_device` says: on the device, or on the CPU for a device
   without float64 (Apple's mps), which then uses them in float32.
@@ -51,13 +51,13 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
         raise TypeError(f"device must be a name such as 'cuda', or a torch.device, got {type(device).__name__}")
     try:
         chosen = torch.device(device)
-        # torch keeps the index in 8 bits, and reads cuda:300 as cuda:44.
+        # torch stores the index in 8 bits, and reads cuda:300 as cuda:44.
         if isinstance(device, str) and ":" in device and int(device.rpartition(":")[2]) != chosen.index:
             raise ValueError(f"device {device!r} does not exist: the numbers of devices begin with 0 and are small")
     except RuntimeError as error:
         raise ValueError(
-            f"device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got {str(device)!r}: write auto to have "
-            "it chosen"
+            f"device must be auto, cpu, cuda, mps, xpu or another type of PyTorch, got {str(device)!r}: write auto for "
+            "the default"
         ) from error
     count = count_devices(chosen.type)
     if count == 0:
@@ -85,9 +85,9 @@ def count_devices(kind: str) -> int:
 
 
 def cpu_by_default(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Let a function of the public interface make new tensors on the CPU, whatever the user's default device.
+    """Make a public function create new tensors on the CPU, for any default device of the user.
 
-    It moves them itself. Nothing is done where the default is the CPU, since torch then has less to do per operation.
+    The function moves them itself. If the default is the CPU, nothing is done, which is faster.
 
     Args:
         function: any function or method.
@@ -234,19 +234,6 @@ def new_generator(device: torch.device, seed: int) -> torch.Generator:
     3
     """
     return torch.Generator(generator_device(device)).manual_seed(seed)
-
-
-def check_generator(device: torch.device) -> None:
-    """Refuse a generator on a device that cannot draw in float64.
-
-    Args:
-        device: where the generator lives.
-
-    Raises:
-        ValueError: It has no float64.
-    """
-    if not is_host(device) and not has_float64(device):
-        raise ValueError(f"a generator on {device} cannot draw in float64: write torch.Generator() for one on the CPU")
 
 
 def seed_default(device: torch.device, seed: int) -> None:

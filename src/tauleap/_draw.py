@@ -47,7 +47,7 @@ def uniforms(shape: Sequence[int], device: torch.device, generator: torch.Genera
     else:
         drawn = _rand(shape, device, generator)
     # float64 on every device, since rounded draws could reach 1.
-    return _device.moved_to(drawn, device, torch.float64)
+    return drawn if drawn.device == device else _device.moved_to(drawn, device, torch.float64)
 
 
 def stratified(number: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
@@ -57,12 +57,13 @@ def stratified(number: int, device: torch.device, generator: torch.Generator | N
     places = (_rand((total,), device, generator).argsort() + within) / total
     if isinstance(generator, PartOfBatch):
         places = _part(places, generator)
-    return _device.moved_to(places, device, torch.float64)
+    return places if places.device == device else _device.moved_to(places, device, torch.float64)
 
 
 def _rand(shape: Sequence[int], device: torch.device, generator: torch.Generator | None) -> Tensor:
     where = device if generator is None else generator.device
-    _device.check_generator(where)  # without float64 there are no tails
+    if _device.lacks_float64(where):  # without it there are no tails
+        raise ValueError(f"a generator on {where} cannot draw in float64: write torch.Generator() for one on the CPU")
     return torch.rand(tuple(shape), dtype=torch.float64, device=where, generator=generator)
 
 
@@ -97,6 +98,13 @@ def from_cdf(cdf: Tensor, rows: Tensor, generator: torch.Generator | None) -> Te
     A binary search with one gather per halving: no (rows, S) tensor is made, and one table serves any number of draws.
     """
     return first_to_reach(cdf, rows, targets(cdf[:, -1][rows], generator))
+
+
+def from_law(law: Tensor, shape: Sequence[int], generator: torch.Generator | None) -> Tensor:
+    """Return states of the given (batch, *shape), drawn from ``law``, (S,) or (*shape, S)."""
+    table = cumulative(law.reshape(-1, law.shape[-1]))
+    sites = torch.arange(len(table), device=law.device).reshape(law.shape[:-1]).expand(shape)
+    return from_cdf(table, sites.reshape(-1), generator).reshape(shape)
 
 
 def targets(total: Tensor, generator: torch.Generator | None) -> Tensor:

@@ -134,7 +134,7 @@ def check_supported(path: Path, *, single: bool = False) -> None:
     if any(suffix in entry.row_suffixes for entry in FORMATS):
         if single:
             return
-        raise ValueError(f"{path} is one piece: give the folder that holds many such files")
+        raise ValueError(f"{path} is one example, which is not enough to train on: write a folder with many such files")
     types = [name for entry in FORMATS for name in entry.row_types]
     kinds = f"{READABLE}; or a {', '.join(types[:-1])} or {types[-1]} file" if single else READABLE
-    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}; what can be read is {kinds}")
+    raise ValueError(f"{path} has the ending {suffix or '(none)'!r}, which cannot be read; accepted are {kinds}")

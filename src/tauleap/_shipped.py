@@ -1,4 +1,4 @@
-"""Where the models of the package are, for whoever must not wait for torch."""
+"""The folder of the shipped models, for code that must not import torch."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ MODELS = Path(__file__).parent / "pretrained" / "models"
 
 
 def names() -> list[str]:
-    """Of the folders that hold a model."""
+    """Return the names of the shipped models."""
     return sorted(folder.name for folder in MODELS.iterdir() if folder.is_dir() and (folder / "config.json").is_file())

@@ -113,7 +113,7 @@ class Model:
 
         Args:
             n: number of samples.
-            steps: the largest number of steps of the reverse chain; more steps are more accurate. Default: 100.
+            steps: the largest number of sampling steps; the network's error limits the gain of more. Default: 100.
             sampler: the sampler. Default: see :meth:`sampling_plan`.
             grid: the times of the steps. Default: see :meth:`sampling_plan`.
             temperature: divides the logits (see :class:`tauleap.denoise.Tempered`). Default: 1.
@@ -130,7 +130,7 @@ class Model:
         """
         n = _check.integer("n", n, least=0)
         if self.shape is None:
-            raise ValueError("the model does not know the shape of a datum: write Model(..., shape=...)")
+            raise ValueError("the model has no shape, which sampling needs: write Model(..., shape=...)")
         x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress)
         return x if states else restore(x, self.kind, self.form, seed=_decoding_seed(seed))
 
@@ -150,8 +150,8 @@ class Model:
 
         Args:
             steps: the largest number of steps. Default: 100.
-            sampler: a sampler instead of the selected one.
-            grid: times instead of the selected ones.
+            sampler: a sampler instead of the selected one. Default: None.
+            grid: times instead of the selected ones. Default: None.
             sites: number of sites per row that are drawn. Default: all of them.
         """
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
@@ -183,8 +183,8 @@ class Model:
             observed: bool, like x or like one row, true where the value of x is known; or names of columns. The other
                 values are drawn. Default: every value that is not missing is known.
             steps: see :meth:`sample`; so are the following arguments. Default: 100.
-            sampler: the sampler.
-            grid: the times of the steps.
+            sampler: the sampler. Default: None, selected.
+            grid: the times of the steps. Default: None, selected.
             temperature: divides the logits. Default: 1.
             variants: independent completions per row. Unless it is 1, the result has a first axis of this length; for
                 frames and texts it is a list. Default: 1.
@@ -299,7 +299,7 @@ class Model:
 
         Args:
             x: rows of the type that the model was fitted on.
-            load: whether rows that stay in a file are read into memory.
+            load: whether rows in a file are read into memory. Default: true.
 
         Raises:
             ValueError: the rows have another shape than those of the model.
@@ -307,11 +307,11 @@ class Model:
         allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
         data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1, load=load)
         if self.shape is not None and data.shape != self.shape:
-            raise ValueError(f"x must be rows of the shape {self.shape}, (n, *shape), got rows of {data.shape}")
+            raise ValueError(f"x must have rows of shape {self.shape}, (n, *shape), got rows of shape {data.shape}")
         return data
 
     def to(self, device: torch.device | str) -> Model:
-        """Move the model to a device; the model itself, not a copy.
+        """Move the model itself, not a copy, to a device.
 
         Args:
             device: a device or its name, such as "cuda"; "auto" for the accelerator of this machine if there is one.
@@ -358,7 +358,7 @@ class Model:
         if _check.positive("guidance", guidance) != 1:
             if condition is None or self.num_labels is None:
                 raise ValueError(
-                    "guidance is for labels: write condition=..., for a model whose network was built with num_classes"
+                    "guidance needs class labels: write condition=..., with a model whose network has num_classes"
                 )
             denoiser = Guided(denoiser, guidance, null_label=self.num_labels)
         if _check.positive("temperature", temperature) != 1:

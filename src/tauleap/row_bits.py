@@ -1,4 +1,4 @@
-"""Bits of each row of data under a model: those of its states, and those of its original values."""
+"""Bits per row of data under a model: of its states, and of its original values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
 _ROWS_OF_FILES = 2**12
-"""Of a file that is larger than the memory may be, so many rows are read at a time."""
+"""Rows that are read at a time from a file that may be larger than the memory."""
 
 
 def row_bits(
@@ -33,18 +33,21 @@ def row_bits(
     condition: Tensor | None = None,
     progress: bool = False,
 ) -> Estimate[Tensor]:
-    """Return bits/dim of each row. Of rows that stay in their file, some are in memory at a time.
+    """Return bits/dim of each row. Rows that stay in their file are read in parts.
 
     Args:
         reverse: The reverse process of the model.
-        form: The format of the rows; None where states are plain numbers.
+        form: The format of the rows, None for plain states.
         data: The rows.
-        observed: The values that are given, as :meth:`tauleap.Model.bits_per_dim` takes them. Default: none.
+        observed: The values to condition on, as :meth:`tauleap.Model.bits_per_dim` takes them. Default: none.
         samples: Random times per row.
         batch_size: Draws per batch.
         generator: The source of times and noise.
         condition: Input of a conditional network. Default: none.
         progress: Whether to show a progress bar. Default: false.
+
+    Returns:
+        Bits/dim per row and their standard errors.
     """
     mapped = isinstance(data.x, MappedRows) and len(data) > _ROWS_OF_FILES
     known = None
@@ -71,13 +74,16 @@ def row_bits(
 
 
 def original_bits(form: Format | None, data: Dataset, observed: Any, bits: Tensor) -> Tensor:
-    """Return the bits of the original values of each row: those of its states, and of the values given their states.
+    """Return the bits of the original values of each row: those of its states, plus those of values given states.
 
     Args:
-        form: The format; None where states are the values.
+        form: The format of the rows, None for plain states, which are the values.
         data: The rows.
-        observed: The values that are given, which have no bits.
+        observed: The values to condition on, which have no bits; None for none.
         bits: Bits/dim of each row, as :func:`row_bits` returns them.
+
+    Returns:
+        Bits per row.
     """
     scored = data.known()
     if observed is not None:
@@ -90,10 +96,13 @@ def original_bits(form: Format | None, data: Dataset, observed: Any, bits: Tenso
 
 
 def mean_of_rows(rows: Estimate[Tensor]) -> Estimate[float]:
-    """Return the mean over rows with its standard error; of one row, with that of noise and times.
+    """Return the mean over rows with its standard error. For one row, the error is that of noise and times.
 
     Args:
         rows: What :func:`row_bits` returned.
+
+    >>> mean_of_rows(Estimate(torch.tensor([1.0, 3.0]), torch.zeros(2), 1)).value
+    2.0
     """
     if len(rows.value) == 1:
         return Estimate(float(rows.value), float(rows.stderr), rows.n)

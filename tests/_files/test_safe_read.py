@@ -77,12 +77,12 @@ def test_sizes_are_checked_before_reading(tmp_path: Path) -> None:
         (b"[" * 10**5, "nested more than 50 deep"),
         (b"[" * 60 + b"]" * 60, "nested more than 50 deep"),
         (b'{"a":' * 10**5, "nested more than 50 deep"),
-        (b'{"a": {"b": 1, "b": 2}}', "the name 'b' comes twice"),
-        (b"NaN", "NaN is not a number of JSON"),
-        (b"[-Infinity]", "-Infinity is not a number of JSON"),
+        (b'{"a": {"b": 1, "b": 2}}', "the name 'b' occurs twice"),
+        (b"NaN", "NaN is not valid in JSON"),
+        (b"[-Infinity]", "-Infinity is not valid in JSON"),
         (b"1e999", "1e999 is not finite"),
-        (b"18446744073709551616", "more than 64 bits"),
-        (b"1" * 5000, "5000 digits has more than 64 bits"),
+        (b"18446744073709551616", "does not fit into 64 bits"),
+        (b"1" * 5000, "5000 digits does not fit into 64 bits"),
         (b'"\xff"', "not JSON"),
         (b"", "not JSON"),
         (b'{"a', "not JSON"),
@@ -128,7 +128,10 @@ def test_every_exception_becomes_one_sentence(error: Exception, tmp_path: Path) 
 
 @pytest.mark.parametrize("error", [MemoryError(), RuntimeError("can't allocate memory: you tried to allocate 8 bytes")])
 def test_too_little_memory_is_an_error_of_the_machine(error: Exception) -> None:
-    with pytest.raises(OSError, match="not enough memory for m") as raised, safe_read.explaining(Path("m"), "do this"):
+    with (
+        pytest.raises(OSError, match="not enough memory to read m") as raised,
+        safe_read.explaining(Path("m"), "do this"),
+    ):
         raise error
     assert raised.value.errno == errno.ENOMEM
 

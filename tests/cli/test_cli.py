@@ -37,7 +37,7 @@ def test_help_names_the_models_that_there_are(
     with pytest.raises(SystemExit) as exit_info:
         cli.main([command, "--help"])
     assert exit_info.value.code == 0
-    assert f"comes with the package: {', '.join(builtin_models())}." in capsys.readouterr().out
+    assert f"or a shipped model: {', '.join(builtin_models())}." in capsys.readouterr().out
 
 
 def test_as_a_module() -> None:
@@ -115,9 +115,7 @@ def test_a_users_error_is_one_line(kind: str, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize("kind", ["memory", "torch"])
 def test_too_little_memory_is_a_failure(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["failing", "--kind", kind]) == 1
-    assert capsys.readouterr().err.startswith(
-        "tauleap: error: there is not enough memory: write a smaller --batch-size"
-    )
+    assert capsys.readouterr().err.startswith("tauleap: error: not enough memory: write a smaller --batch-size")
 
 
 @pytest.mark.usefixtures("with_failing")

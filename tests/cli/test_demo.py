@@ -145,7 +145,10 @@ def test_the_demo_does_not_begin_where_it_could_not_end(tmp_path: Path, capsys: 
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").write_text("")
     assert cli.main(["demo", "--out", str(tmp_path)]) == 2
-    assert f"{tmp_path / 'model'} is there and is not a model: write another --out" in capsys.readouterr().err
+    assert (
+        f"{tmp_path / 'model'} exists and is not a model of tauleap: write another folder with --out"
+        in capsys.readouterr().err
+    )
     assert cli.main(["demo", "--out", "/proc"]) == 2
     assert "/proc is not empty and does not hold a demo of tauleap" in capsys.readouterr().err
     assert cli.main(["demo", "--out", "/proc/demo"]) == 2

@@ -77,7 +77,7 @@ def test_data_inside_the_folder_of_a_run_is_refused(
     run = shutil.copytree(run_of("table")[0], tmp_path / "run", symlinks=True)
     shutil.copy(run_of("table")[1], run / "train.csv")
     before = contents(run)
-    assert "holds the data" in refused(["train", run / "train.csv", "--out", run, "--steps", 3], capsys)
+    assert "contains the data" in refused(["train", run / "train.csv", "--out", run, "--steps", 3], capsys)
     assert contents(run) == before
 
 
@@ -90,9 +90,9 @@ def test_a_run_inside_the_folder_of_the_data_is_refused(
     for data, out in [("samples", "samples/run"), ("samples", users / "samples" / "a" / "b"), ("samples", "samples")]:
         error = refused(["train", data, "--out", out, "--steps", 3], capsys)
         assert "write the name of a new folder" in error
-        assert f"{out} is inside the data, {data}" in error or "holds the data" in error
+        assert f"{out} is inside the data {data}" in error or "contains the data" in error
     monkeypatch.chdir(users / "samples")
-    assert "runs/samples is inside the data, .:" in refused(["train", ".", "--steps", 3], capsys)
+    assert "runs/samples is inside the data .:" in refused(["train", ".", "--steps", 3], capsys)
     assert contents(users) == before
 
 
@@ -109,9 +109,7 @@ def test_the_lock_of_samples_is_a_plain_file(
     else:
         (out / ".lock").mkdir()
     error = refused(["sample", run_of("table")[0], "-n", 3, "--steps", 2, "--out", out], capsys)
-    assert (
-        f"{out / '.lock'} is a {kind}, it must be a plain file: move it away and give the same command again" in error
-    )
+    assert f"{out / '.lock'} is a {kind}, it must be a plain file: move it away and run the same command again" in error
     assert not mine.exists()
 
 
@@ -132,11 +130,13 @@ def test_a_damaged_request_is_said(run_of: Runs, tmp_path: Path, capsys: pytest.
     request.write_bytes(request.read_bytes()[:40])
     before = contents(out)
     error = refused(arguments, capsys)
-    assert f"{request} is damaged, so that its samples cannot be continued: write the name of a new folder" in error
+    assert f"{request} is damaged, so sampling cannot be resumed: write the name of a new folder" in error
     assert contents(out) == before
     shutil.rmtree(out / ".parts")
     (out / ".lock").unlink()
-    assert "holds something else: write the name of a new folder" in refused(arguments, capsys)
+    assert "is not empty and does not hold samples of tauleap: write the name of a new folder" in refused(
+        arguments, capsys
+    )
 
 
 def test_samples_of_the_user_beside_a_model_stay(
@@ -232,7 +232,7 @@ def test_saving_does_not_overwrite_a_model_of_another_library(run_of: Runs, tmp_
     (tmp_path / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"], "format": 1}')
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     before = contents(tmp_path)
-    with pytest.raises(ValueError, match="not a model: write the name of a new folder"):
+    with pytest.raises(ValueError, match="does not hold a model of tauleap: write the name of a new folder"):
         tl.load(run_of("table")[0]).save(tmp_path)
     assert contents(tmp_path) == before
 
@@ -263,7 +263,7 @@ def test_a_full_disk_is_explained(
     assert code == 1, error
     # The demo trains in a temporary folder.
     assert f"File too large, in {'/' if command == 'demo' else out}" in error
-    assert error.endswith("make room and give the same command again\n")
+    assert error.endswith("free some space and run the same command again\n")
     assert not list(out.parent.glob(".*.tmp")) + list(out.glob("**/.*.tmp"))
     if command != "demo":
         return
@@ -277,6 +277,6 @@ def test_a_full_disk_behind_the_standard_output(command: str, run_of: Runs) -> N
     with open("/dev/full", "w") as full:
         done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, timeout=100)
     assert done.returncode == 1, done.stderr
-    error = "tauleap: error: the standard output cannot be written: No space left on device: make room and"
+    error = "tauleap: error: cannot write to the standard output: No space left on device: free some space and"
     assert done.stderr.splitlines()[-1].startswith(error)
     assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""Melodies that are played on, by the commands that a user types."""
+"""Melodies that are continued, by the commands that a user types."""
 
 import json
 from collections.abc import Callable
@@ -79,9 +79,9 @@ def test_a_folder_with_a_broken_file(model: Path, tmp_path: Path, capsys: pytest
     assert "the bars before its first note are left out: 1 (mine.mid)" in said
     assert "left out: damaged MIDI" in said
     assert cli.main(["evaluate", str(model), str(songs), "--samples", "1", "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["rows"] == 1
-    assert any("broken.mid" in line for line in told["read"])
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["rows"] == 1
+    assert any("broken.mid" in line for line in facts["read"])
 
 
 def test_other_models_need_a_file(
@@ -89,17 +89,17 @@ def test_other_models_need_a_file(
 ) -> None:
     capsys.readouterr()
     assert cli.main(["complete", str(run_of("text")[0]), "--out", "nowhere"]) == 2
-    assert "give a file to complete" in capsys.readouterr().err
+    assert "a file to complete is missing" in capsys.readouterr().err
     assert not Path("nowhere").exists()
     assert cli.main(["complete", str(run_of("text")[0]), "a.txt", "b.txt"]) == 2
-    assert "one file is completed at a time, got 2" in capsys.readouterr().err
+    assert "expected one file, got 2" in capsys.readouterr().err
 
 
 def test_the_demo(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     play(tmp_path, steps=3, seed=0, as_json=True, model=tl.load(model))
-    told = json.loads(capsys.readouterr().out)
-    assert all(Path(name).is_file() for name in told["files"])
-    played, *_, filled, free = (torch.tensor(melody) for melody in told["melodies"])
+    facts = json.loads(capsys.readouterr().out)
+    assert all(Path(name).is_file() for name in facts["files"])
+    played, *_, filled, free = (torch.tensor(melody) for melody in facts["melodies"])
     assert torch.equal(played[:32], ode_to_joy().long())
     assert torch.equal(filled[:96], played[:96])
     assert torch.equal(filled[160:], played[160:])

@@ -90,8 +90,8 @@ def test_what_a_shard_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     arguments = [*map(str, ASK), "--out", str(tmp_path / "s")]
     assert cli.main([*arguments, "--shard", "9/9"]) == 0
     out = capsys.readouterr().out
-    assert "shard 9/9 is done; 5 of 5 parts are still to be made by the others" in out
-    assert "45 samples are 5 parts of 10: a smaller --batch-size makes work for all 9 shards" in out
+    assert "shard 9/9 is done; the other shards have 5 of 5 blocks left" in out
+    assert "45 samples are 5 blocks of 10: a smaller --batch-size would use all 9 shards" in out
 
 
 @pytest.mark.parametrize("lost", [0, 20, 40])
@@ -137,7 +137,7 @@ def test_killed_while_it_writes_the_files(
 def test_shards_of_another_request_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "s"
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
-    for more, told in [
+    for more, printed in [
         (["--seed", 1], "seed"),
         (["--steps", 3], "steps"),
         (["--batch-size", 9], "batch_size"),
@@ -147,7 +147,7 @@ def test_shards_of_another_request_are_refused(tmp_path: Path, capsys: pytest.Ca
     ]:
         arguments = [word for word in ASK if "--memory" not in more or word not in ("--batch-size", 10)]
         error = refused([*arguments, *more, "--shard", "2/2", "--out", out], capsys)
-        assert f"holds samples of another request ({told} differ)" in error
+        assert f"holds samples of another request ({printed} differ)" in error
     assert "in use" not in error
 
 
@@ -174,10 +174,10 @@ def test_processes_at_once(whole: dict[str, bytes], tmp_path: Path) -> None:
         )
         for shard in ("1/2", "2/2")
     ]
-    told = [process.communicate(timeout=200) for process in started]
-    assert [process.returncode for process in started] == [0, 0], told
+    printed = [process.communicate(timeout=200) for process in started]
+    assert [process.returncode for process in started] == [0, 0], printed
     assert held(out) == whole
-    assert any(json.loads(said)["files"] for said, _ in told)
+    assert any(json.loads(said)["files"] for said, _ in printed)
 
 
 def test_many_finish_at_once(
@@ -266,7 +266,7 @@ def test_the_batch_is_what_fits_into_memory(tmp_path: Path, capsys: pytest.Captu
     arguments = ["sample", "toy", "-n", 25, "--steps", 2, "--out", tmp_path / "s"]
     ran([*arguments, "--memory", 10 * 4096 / 2**30, "--shard", "1/2"], capsys)
     assert json.loads((tmp_path / "s" / "request.json").read_text())["request"]["batch_size"] == 10
-    # Without the option the folder's own goes on.
+    # Without the option, the batch size of the folder is used.
     assert ran(arguments, capsys)["files"]
 
 
@@ -303,7 +303,7 @@ def test_pictures_are_written_with_their_part(
         ran(pictures_of(image_model, out, "--shard", shard), capsys)
     assert held(out) == whole
     monkeypatch.setattr(
-        sample_command, "MOST_CELLS", 480
+        sample_command, "MAX_CELLS", 480
     )  # as where the samples are too many for one file of another kind
     ran(pictures_of(image_model, tmp_path / "many"), capsys)
     assert held(tmp_path / "many") == whole
@@ -380,15 +380,15 @@ def test_a_model_of_pictures_takes_arrays_of_them(
     rows = np.random.default_rng(0).integers(0, 256, (2, 4, 4, 3)).astype(np.uint8)
     np.savez(tmp_path / "set.npz", x_train=rows[:0], x_test=rows)
     found = ran(["evaluate", image_model, tmp_path / "set.npz", "--samples", 1], capsys)
-    assert (found["rows"], found["read"]) == (2, ["the array x_test is taken: 2 rows"])
+    assert (found["rows"], found["read"]) == (2, ["read the array x_test: 2 rows"])
     # The upper half is three ranges, one a channel.
     ask = ["complete", image_model, tmp_path / "set.npz", "--steps", 1, "--out", tmp_path / "c"]
     filled = ran([*ask, "--observed", "0:8,16:24,32:40"], capsys)
     assert (filled["rows"], filled["filled"]) == (2, 2 * 3 * 8)
     completed = ImageFormat(3, 4, 4).read(Path(filled["files"][1])).x[0]
     assert np.array_equal(completed[:, :2].numpy(), rows[0].transpose(2, 0, 1)[:, :2])
-    told = refused([*ask[:-1], tmp_path / "d"], capsys)
-    assert "has nothing to fill in: make pixels transparent in a PNG, or say what is known with --observed" in told
+    printed = refused([*ask[:-1], tmp_path / "d"], capsys)
+    assert "has no missing values to sample: make pixels of a PNG transparent, or name the observed values" in printed
 
 
 def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -408,7 +408,7 @@ def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.fixture(scope="module")
 def labelled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of pictures 4 x 4 that are told one of three labels, and draw something else for each."""
+    """A class-conditional model of 4 x 4 images with three labels, which samples differently for each."""
     torch.manual_seed(0)
     network = UNet(256, 1, width=4, multipliers=(1,), depth=1, attention_levels=(), num_classes=3)
     torch.nn.init.normal_(network.classes.weight, std=3.0)
@@ -420,7 +420,7 @@ def labelled_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """However the parts are cut: a part that begins at sample 4 goes on with the second of three."""
+    """Labels do not depend on the blocks: a block that begins at sample 4 continues with the second of three."""
     ask = ["sample", labelled_model, "-n", 8, "--steps", 3, "--batch-size", 4, "--format", "npy"]
     (file,) = ran([*ask, "--label", "2, 0,1", "--out", tmp_path / "l"], capsys)["files"]
     model, labels = tl.load(labelled_model), torch.tensor([2, 0, 1, 2, 0, 1, 2, 0])
@@ -434,7 +434,7 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
             states=True,
         )
         np.testing.assert_array_equal(np.load(file)[first : first + 4], expected.numpy())
-    (louder,) = ran([*ask, "--label", "2,0,1", "--guidance", 3, "--out", tmp_path / "g"], capsys)["files"]
+    (guided_file,) = ran([*ask, "--label", "2,0,1", "--guidance", 3, "--out", tmp_path / "g"], capsys)["files"]
     guided = tl.ReverseProcess(model.process, tl.denoise.Guided(model.denoiser, 3.0, null_label=3))
     drawn = tl.sample(
         guided,
@@ -445,8 +445,8 @@ def test_labels_are_dealt_out_in_turn(labelled_model: Path, tmp_path: Path, caps
         condition=labels[:4],
         generator=torch.Generator().manual_seed(derive_seed(0, "rows", 0)),
     )
-    np.testing.assert_array_equal(np.load(louder)[:4], drawn.x0.numpy())
-    assert (np.load(louder) != np.load(file)).any()
+    np.testing.assert_array_equal(np.load(guided_file)[:4], drawn.x0.numpy())
+    assert (np.load(guided_file) != np.load(file)).any()
     (plain,) = ran([*ask, "--out", tmp_path / "p"], capsys)["files"]
     assert (np.load(plain) != np.load(file)).any()
     assert "labels differ" in refused([*ask, "--label", "1", "--out", tmp_path / "l"], capsys)
@@ -457,7 +457,7 @@ def test_labels_that_the_model_has_not(
     text: str, labelled_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     error = refused(["sample", labelled_model, f"--label={text}", "--out", tmp_path / "s"], capsys)
-    assert "--label must be one of 0 to 2" in error
+    assert "--label must be a class label from 0 to 2" in error
     assert not (tmp_path / "s").exists()
 
 
@@ -467,9 +467,9 @@ def test_bad_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["--shard", "5/4"], "--shard must be I/N"),
         (["--memory", 0], "--memory must be a finite number of gigabytes > 0"),
         (["--memory", "nan"], "--memory must be a finite number"),
-        (["--memory", 1, "--batch-size", 3], "write one of them"),
-        (["--format", "npy"], "--format is for models of pictures"),
-        (["--label", 1], "--label is for models whose network"),
+        (["--memory", 1, "--batch-size", 3], "write only one of them"),
+        (["--format", "npy"], "--format needs a model of images"),
+        (["--label", 1], "--label needs a class-conditional model"),
         (["--guidance", 2], "--guidance needs --label"),
         (["--guidance", 0], "--guidance must be a finite number > 0"),
         (["--correctors", -1], "--correctors must be >= 0"),

@@ -7,10 +7,12 @@ from pathlib import Path
 import numpy as np
 import pandas
 import pytest
+import torch
 
 import tauleap as tl
 from tauleap import cli
 from tauleap.data import open_data
+from tauleap.data.table.format import TableFormat
 
 ROWS = 120
 NAMES = ["no", "size", "count", "day", "sold", "town", "unit", "note"]
@@ -79,7 +81,39 @@ def test_types_are_printed_with_the_reason(mixed: tuple[Path, Path]) -> None:
         **{"sold": "boolean", "town": "category", "unit": "constant", "note": "text"},
     }
     assert "change a type: --type no=category; in Python types={'no': 'category'}" in loaded.report
-    assert tl.load(mixed[1]).about["data"][1:10] == loaded.report[1:10]
+    model = tl.load(mixed[1])
+    printed = model.about["data"][1:10]
+    assert [line.split()[:2] for line in printed] == [line.split()[:2] for line in loaded.report[1:10]]
+    # The bins follow from the training rows, and the table of types has the number of them.
+    assert isinstance(model.form, TableFormat)
+    states = [column.num_states for column in model.form.encoder.columns if column.modelled]
+    assert [int(line.split()[2]) for line in printed[1:] if line.split()[2] != "-"] == states
+    assert "decimal numbers, 109 distinct; '?' is missing" in printed[2]
+
+
+def test_samples_of_training_have_the_bins_of_the_model(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The bins of all rows and those of the training rows differ; the samples of ``tauleap train`` have the latter."""
+    draw = np.random.default_rng(0)
+    lines = [f"{draw.normal(100, 30):.3f},{'uv'[i % 2]}" for i in range(300)]
+    (tmp_path / "t.csv").write_text("size,key\n" + "\n".join(lines) + "\n")
+    states = []
+    sample = tl.Model.sample
+
+    def remember(self: tl.Model, *args: int, **options: object) -> object:
+        states.append(sample(self, *args, **options))  # pyright: ignore[reportArgumentType]
+        return states[-1]
+
+    monkeypatch.setattr(tl.Model, "sample", remember)
+    ran(["train", tmp_path / "t.csv", "--steps", 2, "--out", tmp_path / "run"], capsys)
+    model, loaded = tl.load(tmp_path / "run"), open_data(tmp_path / "t.csv")
+    assert isinstance(model.form, TableFormat)
+    assert isinstance(loaded.form, TableFormat)
+    assert model.form.encoder != loaded.form.encoder
+    written = tmp_path / "run" / "samples" / "samples.csv"
+    assert torch.equal(model.form.read(written).x.long(), states[-1])
+    assert not torch.equal(loaded.form.read(written).x.long(), states[-1])
 
 
 def test_given_cells_are_not_changed(
@@ -100,6 +134,10 @@ def test_given_cells_are_not_changed(
     )
     said = ran(["complete", run, tmp_path / "d.csv", "--steps", 3, "--out", tmp_path / "d"], capsys)
     assert "line 3, column 'town': 'Bonn' is not a category of the model" in said
+    assert "write one of 'Köln', 'Ulm', or leave the cell empty" in said
+    assert "3 values of 2 rows filled in" in said  # Bonn stays
+    (tmp_path / "e.csv").write_text("town,size,count,day,sold\nBonn,1.50,3,01.03.2024,yes\n")
+    assert "nothing to fill in" in refused(["complete", run, tmp_path / "e.csv", "--out", tmp_path / "e"], capsys)[-1]
     head, first, second = (tmp_path / "d" / "completed.csv").read_text().splitlines()
     assert head == "extra,town,size,count,day,sold"
     assert first.startswith("x,Ulm,1.50,")
@@ -176,12 +214,12 @@ def test_wrong_overrides_are_all_reported_before_anything_is_written(
     for part in ("no column 'q'", "column 'size': the type must be one of", "column 'town'", "column 'sold'"):
         assert sum(part in line for line in errors) == 1
     for wrong, message in (
-        (["--type", "size"], "--type must be NAME=TYPE"),
+        (["--type", "size"], "--type takes COLUMN=TYPE"),
         (["--bins", 1], "bins must be 2..10,000"),
         (["--delimiter", "x"], "delimiter must be one of"),
         (["--encoding", "klingon"], "encoding must be one of"),
     ):
-        assert message in refused([*words, *wrong], capsys)[-1]
+        assert any(message in line for line in refused([*words, *wrong], capsys))
     assert not out.exists()
 
 
@@ -235,6 +273,8 @@ def test_a_frame_keeps_its_types(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert back.dtypes.astype(str).to_dict() == rows.dtypes.astype(str).to_dict()
     from_file = model.complete(tmp_path / "rows.csv", steps=3, seed=0)
     assert from_file["size"].tolist() == rows["size"].tolist()
+    types = from_file.dtypes.astype(str).to_dict()
+    assert {name: types[name] for name in types if name != "id"} == rows.drop(columns="id").dtypes.astype(str).to_dict()
 
 
 def test_parquet_to_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -247,5 +287,7 @@ def test_parquet_to_parquet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_options_for_frames_are_refused_for_other_data() -> None:
     with pytest.raises(ValueError, match=r"bins is for a frame; for a file write open_data\(path, bins=...\)"):
         tl.fit(np.zeros((4, 2), dtype=int), bins=4)
+    with pytest.raises(ValueError, match=r"types and keep_rare are for a frame; .* open_data\(path, types=..., keep_"):
+        tl.fit(np.zeros((4, 2), dtype=int), types={"a": "number"}, keep_rare=True)
     with pytest.raises(ValueError, match="there is no column 'q' to give a type"):
         tl.fit(frame(), types={"q": "number"})

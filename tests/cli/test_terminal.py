@@ -66,7 +66,7 @@ def refused(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
     [
         ([], "a command is missing: write one of {demo, demo-music, train, "),
         (["nonsense"], "Unrecognized options: nonsense; Available subcommands: demo, "),
-        (["train"], "Missing from tauleap train: STR A file or a folder"),
+        (["train"], "DATA is missing after `tauleap train`: File or folder, or one of the recipes"),
         (["train", ""], "train '' is an empty name"),
         (["train", " "], "train ' ' is an empty name"),
         (["sample", ""], "sample '' is an empty name"),
@@ -82,7 +82,11 @@ def refused(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["sample", "toy", "-n0"], "--n must be >= 1, got 0"),
         (["sample", "toy", "-n=-3"], "--n must be >= 1, got -3"),
         (["sample", "toy", "-nothing"], "Unrecognized options: -nothing"),
-        (["train", "toy", "--minutes", "nan"], "minutes must be a finite number > 0, got nan"),
+        (["train", "toy", "--minutes", "nan"], "--minutes must be a finite number > 0, got nan"),
+        (["train", "toy", "--steps", "x"], "--steps must be a whole number, got 'x'"),
+        (["train", "toy", "--lr", "fast"], "--lr must be a number, got 'fast'"),
+        (["sample", "toy", "--label"], "--label needs a value"),
+        (["sample", "toy", "--format", "gif"], "--format must be one of npy, png, got 'gif'"),
     ],
 )
 def test_mistakes_are_one_line(arguments: list[object], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -156,7 +160,7 @@ def test_early_refusals_do_not_import_torch(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.stdout == "{2} []\n", done.stderr
     assert done.stderr.count("tauleap: error: ") == done.stderr.count("\n") == len(cases)
-    assert "photo.heic has the ending '.heic'; what can be read is .npy" in done.stderr
+    assert "photo.heic has the ending '.heic', which cannot be read; accepted are .npy" in done.stderr
 
 
 def test_characters_that_an_encoding_lacks(tmp_path: Path) -> None:
@@ -214,7 +218,9 @@ def test_training_without_a_reader_writes_its_files(run_of: Runs, tmp_path: Path
 
 def test_a_full_standard_output() -> None:
     done = shell("$T --help > /dev/full")
-    error = "the standard output cannot be written: No space left on device: make room and give the same command again"
+    error = (
+        "cannot write to the standard output: No space left on device: free some space and run the same command again"
+    )
     assert done.stderr == f"tauleap: error: {error}\ncodes: 1\n"
 
 

@@ -42,10 +42,10 @@ def test_the_recipes_of_the_command_line_are_those_that_exist() -> None:
 def test_a_run_that_is_made_goes_on_and_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "a" / "run"
     assert cli.main(["train", "toy", "--out", str(out), "--steps", "3"]) == 0
-    told = capsys.readouterr().out
-    assert "80,032 weights" in told
-    assert "bits/dim" in told
-    assert f"finished at step 3: {out / 'step-00000003'}" in told
+    message = capsys.readouterr().out
+    assert "80,032 weights" in message
+    assert "bits/dim" in message
+    assert f"finished at step 3: {out / 'step-00000003'}" in message
     assert (out / "samples" / "step-00000003.png").exists()
     assert tl.load(out).shape == (2,)
 
@@ -57,11 +57,11 @@ def test_a_run_that_is_made_goes_on_and_is_refused(tmp_path: Path, capsys: pytes
     assert facts == {"run": str(out), "step": 4, "stopped": "finished", "checkpoint": str(out / "step-00000004")}
 
     assert cli.main(["train", "toy", "--out", str(out), "--steps", "5", "--lr", "0.5", "--batch-size", "16"]) == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"tauleap: error: {out} holds a run of another recipe: ")
-    assert "settings.lr: 0.004 -> 0.5" in told
-    assert "settings.batch_size: 768 -> 16" in told
-    assert told.count("\n") == 1
+    message = capsys.readouterr().err
+    assert message.startswith(f"tauleap: error: {out} holds a run of another recipe: ")
+    assert "settings.lr: 0.004 -> 0.5" in message
+    assert "settings.batch_size: 768 -> 16" in message
+    assert message.count("\n") == 1
     assert (out / "latest").resolve().name == "step-00000004"
 
 
@@ -133,30 +133,30 @@ def test_a_run_that_goes_on_keeps_the_rate_it_was_begun_with(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--batch-size", "0"], "batch_size must be"),
         (["--lr", "-1"], "lr must be"),
         (["--minutes", "0"], "minutes must be"),
         (["--devices", "0"], "devices must be"),
         (["--accumulate", "5"], "multiple of 5"),
-        (["--length", "3"], "--length is for data of your own, not for a recipe"),
-        (["--drop", "a"], "--drop is for data of your own"),
-        (["--network", "unet"], "--network is for data of your own"),
-        (["--width", "3"], "--width is for data of your own"),
+        (["--length", "3"], "--length is only for your own data, not for the recipe toy: leave it out"),
+        (["--drop", "a"], "--drop is only for your own data"),
+        (["--network", "unet"], "--network is only for your own data"),
+        (["--width", "3"], "--width is only for your own data"),
         (["--precision", "7"], "precision must be 32-true, bf16-mixed, 16-mixed or 64-true, got '7'"),
         (["--strategy", "ddpp"], "strategy must be auto, ddp or fsdp, got 'ddpp'"),
         (["--strategy", "fsdp", "--precision", "64-true"], "strategy fsdp supports precision 32-true and bf16-mixed"),
         (["--device", "cpu", "--precision", "16-mixed"], "precision 16-mixed needs an accelerator: write bf16-mixed"),
-        (["--device", "cpu", "--devices", "1000"], "the number of CPU cores, got 1000"),
-        (["--device", "gpu"], "device must be auto, cpu, cuda, mps, xpu or another of PyTorch, got 'gpu'"),
+        (["--device", "cpu", "--devices", "1000"], "the number of CPU cores of this machine, got 1000"),
+        (["--device", "gpu"], "device must be auto, cpu, cuda, mps, xpu or another type of PyTorch, got 'gpu'"),
         (["--device", ABSENT], "is not available on this machine"),
     ],
 )
-def test_wrong_values(arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_values(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["train", "toy", "--out", str(tmp_path / "run"), *arguments]) == 2
     said = capsys.readouterr().err
-    assert told in said
+    assert message in said
     assert said.count("\n") == 1
     assert not any(tmp_path.iterdir())
 
@@ -168,17 +168,17 @@ def test_a_file_in_the_place_of_the_folder(tmp_path: Path, capsys: pytest.Captur
 
 
 @pytest.mark.parametrize(
-    ("ranks", "here", "told"),
+    ("ranks", "here", "message"),
     [
         (None, None, "tauleap train toy --out 'a run'"),
         ("2", "2", "torchrun --nproc-per-node 2 /bin/tauleap train toy --out 'a run'"),
-        ("8", "4", "tauleap train toy --out 'a run', under torchrun with the same flags on every machine"),
+        ("8", "4", "tauleap train toy --out 'a run', started by torchrun with the same flags on every machine"),
     ],
 )
 def test_the_command_that_goes_on_is_the_one_that_was_given(
     ranks: str | None,
     here: str | None,
-    told: str,
+    message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -193,7 +193,7 @@ def test_the_command_that_goes_on_is_the_one_that_was_given(
     with pytest.raises(SystemExit) as leaving:
         cli.main()
     assert leaving.value.code == 130
-    assert capsys.readouterr().out == f"SIGINT at step 7: there\nto go on: {told}\n"
+    assert capsys.readouterr().out == f"SIGINT at step 7: there\nto resume: {message}\n"
 
 
 @pytest.mark.parametrize("arguments", [["train"], ["train", "toy", "--stepz", "3"]])
@@ -208,17 +208,17 @@ def test_a_loss_that_is_not_a_number(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def train(recipe: training.Recipe, run: training.Run) -> training.Result:
-        raise training.NonFiniteError("the loss of step 7 is not a number")
+        raise training.NonFiniteError("the loss of step 7 is not finite")
 
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
     with pytest.raises(SystemExit) as leaving:
         cli.main(["train", "toy", "--out", str(tmp_path / "run")])
     assert leaving.value.code == 1
-    assert capsys.readouterr().err == "tauleap: error: the loss of step 7 is not a number\n"
+    assert capsys.readouterr().err == "tauleap: error: the loss of step 7 is not finite\n"
 
 
 def test_two_processes_by_the_launcher_and_sigterm(tmp_path: Path) -> None:
-    """The real command starts its second process, is told to stop, and says how to go on."""
+    """The real command starts its second process, is stopped by a signal, and prints how to resume."""
     out = tmp_path / "a run"
     command = [SCRIPT, "train", "digits", "--out", out, "--devices", "2", "--strategy", "ddp", "--device", "cpu"]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -227,9 +227,9 @@ def test_two_processes_by_the_launcher_and_sigterm(tmp_path: Path) -> None:
     while not (out / "latest").exists() and process.poll() is None and time.monotonic() < waited:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
-    told, error = process.communicate(timeout=120)
+    message, error = process.communicate(timeout=120)
     assert process.returncode == 128 + signal.SIGTERM, error
-    assert "SIGTERM at step" in told
-    assert f"to go on: tauleap train digits --out '{out}' --devices 2 --strategy ddp" in told
-    assert "2 x cpu" in told
+    assert "SIGTERM at step" in message
+    assert f"to resume: tauleap train digits --out '{out}' --devices 2 --strategy ddp" in message
+    assert "2 x cpu" in message
     assert tl.load(out).shape == (1, 8, 8)

@@ -95,19 +95,19 @@ def test_options_arrive_and_are_recorded(table: Path, tmp_path: Path, capsys: py
 
 
 @pytest.mark.parametrize(
-    ("sizes", "told"),
+    ("sizes", "message"),
     [
-        ({"depth": 10**6}, "depth must be at most 1,000, got 1,000,000"),
-        ({"width": 99_999_999}, "width must be at most 65,536, got 99,999,999"),
-        ({"width": 2**16, "depth": 900}, r"has [\d,]+ weights, which take [\d,]+ GB in training, .* a smaller width"),
+        ({"depth": 10**6}, "depth must be <= 1,000, got 1,000,000"),
+        ({"width": 99_999_999}, "width must be <= 65,536, got 99,999,999"),
+        ({"width": 2**16, "depth": 900}, r"has [\d,]+ weights and needs [\d,]+ GB in training, .* a smaller width"),
     ],
 )
 @pytest.mark.parametrize("network", NETWORKS)
 def test_sizes_that_do_not_fit_into_memory_are_refused(
-    network: str, sizes: dict[str, int], told: str, tmp_path: Path
+    network: str, sizes: dict[str, int], message: str, tmp_path: Path
 ) -> None:
     rows = torch.zeros(4, 16, 16, dtype=torch.int64) if network == "unet" else torch.zeros(4, 3, dtype=torch.int64)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         tl.fit(rows, num_states=4, network=network, steps=1, out=tmp_path / "run", progress=False, **sizes)
     assert not (tmp_path / "run").exists()
 
@@ -149,7 +149,7 @@ def trained(arguments: Sequence[object]) -> str:
 
 @pytest.mark.parametrize("kind", ["table", "text"])
 def test_two_processes_train_what_one_trains(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The same weights up to rounding, one report, samples once; and two go on where they stopped."""
+    """The same weights up to rounding, one report, samples once; and two processes resume where they stopped."""
     data = request.getfixturevalue(kind)
     flags = ["--batch-size", 16, "--width", 16, "--depth", 1, "--seed", 3]
     flags += ["--length", 24, "--network", "sequence-transformer"] if kind == "text" else []

@@ -34,8 +34,8 @@ Runs = Callable[[str], tuple[Path, Path]]
 KINDS = ["table", "text", "array", "midi", "images"]
 
 
-def told(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> dict:
-    """What a command that goes well says to a script: one object, and nothing else on the standard output."""
+def run_json(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> dict:
+    """Return the result of a command that succeeds: one JSON object, and nothing else on the standard output."""
     capsys.readouterr()
     assert cli.main([*map(str, arguments), "--json"]) == 0
     return json.loads(capsys.readouterr().out)
@@ -61,18 +61,18 @@ def test_every_kind_from_data_to_numbers(
 ) -> None:
     run, data = run_of(kind)
     assert (run / "samples").is_dir()
-    facts = told(["info", run], capsys)
+    facts = run_json(["info", run], capsys)
     assert facts["kind"] == kind
     assert facts["step"] == 3
     assert facts["bits_per_dim"]["value"] > 0
-    files = told(["sample", run, "-n", 5, "--steps", 3, "--out", tmp_path / "s"], capsys)["files"]
+    files = run_json(["sample", run, "-n", 5, "--steps", 3, "--out", tmp_path / "s"], capsys)["files"]
     assert files
     assert all(Path(file).is_file() for file in files)
     read = data if data.is_file() else sorted(data.iterdir())[0]
-    made = told(["complete", run, read, "--observed", "0:2", "--steps", 3, "--out", tmp_path / "c"], capsys)
+    made = run_json(["complete", run, read, "--observed", "0:2", "--steps", 3, "--out", tmp_path / "c"], capsys)
     assert made["filled"] > 0
     assert sorted(str(tmp_path / "c" / path.name) for path in (tmp_path / "c").iterdir()) == sorted(made["files"])
-    numbers = told(["evaluate", run, read, "--rows", 4, "--samples", 2], capsys)
+    numbers = run_json(["evaluate", run, read, "--rows", 4, "--samples", 2], capsys)
     assert 0 < numbers["bits_per_dim"] < 12
     assert numbers["rows"] <= 4
 
@@ -97,8 +97,8 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     assert len(table) == 65
     assert {row[0] for row in table[1:]} <= {"x", "y"}
     assert {row[1] for row in table[1:]} <= {"p", "q", "r"}
-    # The same command goes on, and says the same to a script.
-    facts = told(["train", data, "--out", out, "--steps", "5", "--seed", "3"], capsys)
+    # The same command resumes, and prints the same JSON.
+    facts = run_json(["train", data, "--out", out, "--steps", "5", "--seed", "3"], capsys)
     assert facts["step"] == 5
     assert facts["samples"] == [str(out / "samples" / "samples.csv")]
 
@@ -129,7 +129,7 @@ def test_training_says_whether_dependence_was_learned(tmp_path: Path, capsys: py
             ["tauleap", "train", str(file), "--minutes", "3", "--out", f"{out}-3-minutes", "--seed", "4"]
         )
         assert (f"next: {command}  # trains longer" in said) is (better is False)
-        known = told(["info", out], capsys)
+        known = run_json(["info", out], capsys)
         assert known["gain_over_independent"] == facts["gain_over_independent"]
         shown = _out(["info", out], capsys)
         assert f"baseline: {alone:.4f} ± " in shown
@@ -137,7 +137,7 @@ def test_training_says_whether_dependence_was_learned(tmp_path: Path, capsys: py
         assert ("it has learned dependence" in shown) is (better is True)
         assert ("it has not learned dependence" in shown) is (better is False)
         if name == "too short":
-            printed = told(words, capsys)
+            printed = run_json(words, capsys)
             assert printed["train_longer"] == command
             assert printed["interpretation"] == facts["interpretation"]
             assert printed["gain_over_independent"] == facts["gain_over_independent"]
@@ -146,7 +146,7 @@ def test_training_says_whether_dependence_was_learned(tmp_path: Path, capsys: py
 def test_the_budget_is_kept(tmp_path: Path, run_of: Runs, capsys: pytest.CaptureFixture[str]) -> None:
     _, data = run_of("table")
     start = time.monotonic()
-    facts = told(["train", data, "--out", tmp_path / "run", "--minutes", 0.2], capsys)
+    facts = run_json(["train", data, "--out", tmp_path / "run", "--minutes", 0.2], capsys)
     assert time.monotonic() - start < 12 + 3
     assert facts["step"] > 0
     assert Path(facts["samples"][0]).is_file()
@@ -156,7 +156,7 @@ def test_samples_are_decided_by_the_seed(run_of: Runs, tmp_path: Path, capsys: p
     run, _ = run_of("table")
     made = {}
     for name, seed in [("a", 1), ("b", 1), ("c", 2)]:
-        told(["sample", run, "-n", 50, "--steps", 3, "--seed", seed, "--out", tmp_path / name], capsys)
+        run_json(["sample", run, "-n", 50, "--steps", 3, "--seed", seed, "--out", tmp_path / name], capsys)
         made[name] = (tmp_path / name / "samples.csv").read_bytes()
     assert made["a"] == made["b"] != made["c"]
 
@@ -185,9 +185,9 @@ def test_every_sampler(sampler: str, run_of: Runs, tmp_path: Path, capsys: pytes
     run, data = run_of("table")
     option = ["--sampler-option", OPTIONS[sampler]] if sampler in OPTIONS else []
     how = ["--steps", 3, "--sampler", sampler, *option, "--out"]
-    drawn = told(["sample", run, "-n", 5, *how, tmp_path / "s"], capsys)
+    drawn = run_json(["sample", run, "-n", 5, *how, tmp_path / "s"], capsys)
     assert len(rows(Path(drawn["files"][0]))) == 6
-    filled = told(["complete", run, data, *how, tmp_path / "c"], capsys)
+    filled = run_json(["complete", run, data, *how, tmp_path / "c"], capsys)
     assert drawn["sampling"]["sampler"] == filled["sampling"]["sampler"] == SAMPLERS[sampler]
 
 
@@ -220,23 +220,25 @@ def test_the_selected_sampler_is_reported_and_recorded(
     model = tl.load(run)
     sites = math.prod(model.shape or ())
     exact, leaps = ["sample", run, "-n", 5, "--out", tmp_path / "a"], ["--steps", 2, "--out", tmp_path / "b"]
-    found = told(exact, capsys)
+    found = run_json(exact, capsys)
     assert found["sampling"] == model.sampling_plan().as_json()
     assert (found["sampling"]["sampler"], found["sampling"]["evaluations"]) == ("FirstHitting()", sites)
     request = json.loads((tmp_path / "a" / "request.json").read_text())["request"]
     assert {name: request[name] for name in ("sampler", "steps", "grid", "end", "final")} == {
         "sampler": "first-hitting", "steps": 100, "grid": "exact", "end": 0.0, "final": "none"
     }  # fmt: skip
-    assert told(exact, capsys)["files"] == found["files"]
+    assert run_json(exact, capsys)["files"] == found["files"]
     assert cli.main([str(word) for word in [*exact, "--sampler", "ancestral"]]) == 2
     assert "(sampler, grid, end, final differ)" in capsys.readouterr().err
-    assert told(["sample", run, "-n", 5, *leaps], capsys)["sampling"]["sampler"] == "Ancestral()"
-    corrected = told(["sample", run, "-n", 5, "--correctors", 1, "--out", tmp_path / "d"], capsys)["sampling"]
+    assert run_json(["sample", run, "-n", 5, *leaps], capsys)["sampling"]["sampler"] == "Ancestral()"
+    corrected = run_json(["sample", run, "-n", 5, "--correctors", 1, "--out", tmp_path / "d"], capsys)["sampling"]
     assert corrected["sampler"] == "WithCorrector(Ancestral(), steps=1, scale=1, start=1)"
-    assert corrected["reason"] == "correctors need steps, which FirstHitting() does not have"
-    few = told(["sample", run, "-n", 5, "--correctors", 1, "--steps", 2, "--out", tmp_path / "e"], capsys)["sampling"]
+    assert corrected["reason"] == "correctors need steps, and FirstHitting() has none"
+    few = run_json(["sample", run, "-n", 5, "--correctors", 1, "--steps", 2, "--out", tmp_path / "e"], capsys)[
+        "sampling"
+    ]
     assert few["reason"] == model.sampling_plan(steps=2).reason
-    assert told(["complete", run, data, "--out", tmp_path / "c"], capsys)["sampling"]["sampler"] == "FirstHitting()"
+    assert run_json(["complete", run, data, "--out", tmp_path / "c"], capsys)["sampling"]["sampler"] == "FirstHitting()"
 
 
 def test_correctors_of_an_exact_sampler_are_reported_with_the_steps_that_they_need(
@@ -244,7 +246,7 @@ def test_correctors_of_an_exact_sampler_are_reported_with_the_steps_that_they_ne
 ) -> None:
     run, _ = run_of("table")
     command = ["sample", run, "-n", 5, "--steps", 2, "--sampler", "first-hitting", "--batch-size", 5]
-    found = told([*command, "--correctors", 1, "--out", tmp_path / "s"], capsys)
+    found = run_json([*command, "--correctors", 1, "--out", tmp_path / "s"], capsys)
     sampler = tl.sampling.WithCorrector(tl.sampling.FirstHitting(), 1)
     plan = tl.load(run).sampling_plan(steps=2, sampler=sampler)
     assert found["sampling"] == plan.as_json()
@@ -263,12 +265,14 @@ def test_steps_end_and_final_step_are_those_of_python(
     given = [] if steps is None else ["--steps", steps]
     options = {} if steps is None else {"steps": steps}
     model, form = load_model(run, "cpu")
-    found = told(["sample", run, "-n", 7, *given, "--batch-size", 7, "--out", tmp_path / "s"], capsys)
+    found = run_json(["sample", run, "-n", 7, *given, "--batch-size", 7, "--out", tmp_path / "s"], capsys)
     assert found["sampling"] == model.sampling_plan(**options).as_json()
     x = model.sample(7, **options, seed=derive_seed(0, "rows", 0), batch_size=7, states=True)
     assert form.read(Path(found["files"][0])).x.tolist() == x.tolist()
     sites = math.prod(model.shape or ())
-    filled = told(["complete", run, found["files"][0], "--observed", "0:1", *given, "--out", tmp_path / "c"], capsys)
+    filled = run_json(
+        ["complete", run, found["files"][0], "--observed", "0:1", *given, "--out", tmp_path / "c"], capsys
+    )
     assert filled["sampling"] == model.sampling_plan(**options, sites=sites - 1).as_json()
     mask = torch.arange(sites) < 1
     y = model.complete(x, mask, **options, seed=derive_seed(0, "rows", 0), batch_size=7, states=True)
@@ -281,13 +285,13 @@ def test_a_folder_without_the_grid_in_its_request_is_continued(
     """Requests of earlier versions were of uniform grids to 0.001."""
     run, _ = run_of("table")
     command = ["sample", run, "-n", 5, "--sampler", "ancestral", "--steps", 20, "--out", tmp_path / "s"]
-    files = told(command, capsys)["files"]
+    files = run_json(command, capsys)["files"]
     path = tmp_path / "s" / "request.json"
     found = json.loads(path.read_text())
     for name in ("sampler_option", "grid", "end", "final"):
         del found["request"][name]
     path.write_text(json.dumps(found))
-    assert told(command, capsys)["files"] == files
+    assert run_json(command, capsys)["files"] == files
 
 
 def test_sampling_goes_on_where_it_was_stopped(
@@ -295,7 +299,7 @@ def test_sampling_goes_on_where_it_was_stopped(
 ) -> None:
     run, _ = run_of("table")
     arguments = ["sample", run, "-n", 40, "--steps", 3, "--batch-size", 10, "--out"]
-    told([*arguments, tmp_path / "whole"], capsys)
+    run_json([*arguments, tmp_path / "whole"], capsys)
     original, drawn = tl.Model.sample, []
 
     def sample(self: tl.Model, n: int, **options: object) -> object:
@@ -311,11 +315,11 @@ def test_sampling_goes_on_where_it_was_stopped(
     drawn = [-1]
     with monkeypatch.context() as patch:
         patch.setattr(tl.Model, "sample", lambda self, n, **o: drawn.append(n) or original(self, n, **o))
-        told([*arguments, tmp_path / "cut"], capsys)
+        run_json([*arguments, tmp_path / "cut"], capsys)
     assert drawn == [-1, 10, 10]  # the other two parts were there
     assert (tmp_path / "cut" / "samples.csv").read_bytes() == (tmp_path / "whole" / "samples.csv").read_bytes()
     assert sorted(path.name for path in (tmp_path / "cut").iterdir()) == [".lock", "request.json", "samples.csv"]
-    assert "there already" in _out([*arguments, tmp_path / "cut"], capsys)
+    assert "already complete" in _out([*arguments, tmp_path / "cut"], capsys)
     error = refused([*arguments, tmp_path / "cut", "--seed", 7], capsys)
     assert "holds samples of another request (seed differ)" in error
 
@@ -329,9 +333,9 @@ def test_many_samples_are_many_files(
     run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, _ = run_of("table")
-    monkeypatch.setattr(sample_command, "MOST_CELLS", 60)  # 20 rows a file
+    monkeypatch.setattr(sample_command, "MAX_CELLS", 60)  # 20 rows per file
     arguments = ["sample", run, "-n", 45, "--steps", 3, "--batch-size", 10, "--out", tmp_path / "s"]
-    files = told(arguments, capsys)["files"]
+    files = run_json(arguments, capsys)["files"]
     assert [Path(file).name for file in files] == [f"samples-from-{n:08d}.csv" for n in (0, 20, 40)]
     assert [len(rows(Path(file))) - 1 for file in files] == [20, 20, 5]
 
@@ -373,7 +377,7 @@ def test_training_is_stopped_and_goes_on(run_of: Runs, tmp_path: Path) -> None:
     assert process.returncode == 143, error
     assert "Traceback" not in error
     assert f"SIGTERM: {out}" in said
-    assert f"to go on: tauleap train {data} --out {out} --minutes 20" in said
+    assert f"to resume: tauleap train {data} --out {out} --minutes 20" in said
     assert tl.load(out).shape == (3,)
     assert not (out / "samples").exists()
 
@@ -382,22 +386,24 @@ def test_empty_cells_are_filled_and_the_others_kept(
     run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, data = run_of("table")
-    facts = told(["complete", run, data, "--steps", 3, "--variants", 3, "--out", tmp_path / "c"], capsys)
+    facts = run_json(["complete", run, data, "--steps", 3, "--variants", 3, "--out", tmp_path / "c"], capsys)
     assert (facts["rows"], facts["filled"], len(facts["files"])) == (60, 3, 3)
     given_rows = rows(data)
     for file in facts["files"]:
         for old, new in zip(given_rows, rows(Path(file)), strict=True):
             assert "" not in new
             assert all(a in ("", b) for a, b in zip(old, new, strict=True))
-    assert "is there already" in refused(["complete", run, data, "--out", tmp_path / "c"], capsys)
-    assert "nothing to fill in" in refused(["complete", run, facts["files"][0], "--out", tmp_path / "d"], capsys)
+    assert "exists already" in refused(["complete", run, data, "--out", tmp_path / "c"], capsys)
+    assert "no missing values to sample" in refused(
+        ["complete", run, facts["files"][0], "--out", tmp_path / "d"], capsys
+    )
     assert not (tmp_path / "d").exists()
 
 
 def test_a_text_goes_on(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, _ = run_of("text")
     (tmp_path / "p.txt").write_text("the la")
-    told(["complete", run, tmp_path / "p.txt", "--steps", 3, "--out", tmp_path / "c"], capsys)
+    run_json(["complete", run, tmp_path / "p.txt", "--steps", 3, "--out", tmp_path / "c"], capsys)
     assert (tmp_path / "c" / "completed.txt").read_text().startswith("=== 0\nthe la")
     (tmp_path / "q.txt").write_text("the LA")
     assert "q.txt, line 1, column 5: 'L'" in refused(["complete", run, tmp_path / "q.txt"], capsys)
@@ -408,11 +414,11 @@ def test_given_columns_are_not_counted(run_of: Runs, capsys: pytest.CaptureFixtu
     model = tl.load(run)
     assert model.form is not None
     known = model.form.read(data)
-    numbers = told(["evaluate", run, data, "--observed", "one,2", "--samples", 4, "--seed", 5], capsys)
+    numbers = run_json(["evaluate", run, data, "--observed", "one,2", "--samples", 4, "--seed", 5], capsys)
     mask = torch.tensor([True, False, True])
     kept = torch.ones(60, dtype=torch.bool) if known.missing is None else ~known.missing[:, 1]
     assert numbers["rows"] == int(kept.sum())
-    whole = told(["evaluate", run, data, "--samples", 4], capsys)
+    whole = run_json(["evaluate", run, data, "--samples", 4], capsys)
     assert whole["independent_bits_per_dim"] is not None
     assert numbers["independent_bits_per_dim"] is None
     exact = model.bits_per_dim(
@@ -428,23 +434,29 @@ def test_a_recipe_has_samples_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     process = tl.noise.Uniform(4, tl.noise.Constant(1.0))
     network = tl.network.ResidualMLP(4, (2,), width=8, hidden=8, depth=1)
     tl.Model(process, tl.denoise.NetworkDenoiser(network), shape=(2,)).save(tmp_path / "m")
-    (file,) = told(["sample", tmp_path / "m", "-n", 9, "--steps", 3, "--out", tmp_path / "s"], capsys)["files"]
+    (file,) = run_json(["sample", tmp_path / "m", "-n", 9, "--steps", 3, "--out", tmp_path / "s"], capsys)["files"]
     drawn = np.load(file, allow_pickle=False)
     assert drawn.shape == (9, 2)
-    assert told(["info", tmp_path / "m"], capsys)["step"] is None
+    assert run_json(["info", tmp_path / "m"], capsys)["step"] is None
 
 
 def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run, data = run_of("table")
     out = tmp_path / "out"
     cases: list[tuple[list[object], str]] = [
-        (["train", tmp_path / "none"], "does not exist, and is none of the recipes toy, toy-paper, digits"),
+        (
+            ["train", tmp_path / "none"],
+            "does not exist: write a file, a folder, or one of the recipes toy, toy-paper, digits",
+        ),
         (["train", "tau"], "tau does not exist"),
         (["train", data, "--out", out, "--length", 3], "length has no meaning"),
         (["train", data, "--out", out, "--lr", 0], "lr must be"),
-        (["train", data, "--out", out, "--data", data], "--data is for a recipe, not for data of your own"),
-        (["train", data, "--out", out, "--process", "gaussian"], "gaussian noise is for ordered values"),
-        (["train", data, "--out", out, "--network", "unet"], "unet is for pictures"),
+        (
+            ["train", data, "--out", out, "--data", data],
+            "--data is only for the recipes mnist and cifar10, not for your own data",
+        ),
+        (["train", data, "--out", out, "--process", "gaussian"], "gaussian noise needs ordered values"),
+        (["train", data, "--out", out, "--network", "unet"], "unet needs images"),
         (["train", data, "--out", out, "--batch-size", 3, "--accumulate", 2], "batch_size must be a multiple of 2"),
         (["train", data, "--out", out, "--precision", "7"], "precision must be 32-true, bf16-mixed"),
         (["train", data, "--out", out, "--strategy", "ddpp"], "strategy must be"),
@@ -464,9 +476,12 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["sample", run, "--out", out, "--temperature", 0], "temperature must be"),
         (["sample", run, "--out", out, "--batch-size", 0], "--batch-size must be >= 1"),
         (["sample", run, "--out", data], "is a file: write the name of a folder"),
-        (["sample", run, "--out", data.parent], "holds something else"),
+        (["sample", run, "--out", data.parent], "does not hold samples of tauleap"),
         (["complete", run, tmp_path / "none.csv", "--out", out], "none.csv is not a file"),
-        (["complete", run, data, "--out", out, "--observed", "one,9"], "--observed must be places or ranges below 3"),
+        (
+            ["complete", run, data, "--out", out, "--observed", "one,9"],
+            "--observed must be positions or ranges below 3",
+        ),
         (["complete", run, data, "--out", out, "--variants", 0], "--variants must be >= 1"),
         (["evaluate", run, data, "--samples", 0], "--samples must be >= 1"),
         (["evaluate", run, data, "--rows", 0], "--rows must be >= 1"),
@@ -490,7 +505,7 @@ def test_words_that_are_missing_or_too_many(word: str, capsys: pytest.CaptureFix
 
 
 def test_files_too_many_to_complete_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert "one file is completed at a time, got 3: b, c, d" in refused(["complete", "a", "b", "c", "d"], capsys)
+    assert "expected one file, got 3: b, c, d" in refused(["complete", "a", "b", "c", "d"], capsys)
 
 
 @pytest.mark.parametrize("name", ["b.png", "b.JPEG", "b.mid", "b.midi", "b.csv", "b.npy", "t10k-images-idx3-ubyte"])
@@ -499,7 +514,7 @@ def test_one_picture_or_song_is_left_to_the_reader_of_the_model(name: str, tmp_p
     (tmp_path / name).write_bytes(b"x")
     check_supported(tmp_path / name, single=True)
     if Path(name).suffix.lower() in (".png", ".jpeg", ".mid", ".midi"):
-        with pytest.raises(ValueError, match="is one piece"):
+        with pytest.raises(ValueError, match="is one example"):
             check_supported(tmp_path / name)
 
 
@@ -523,7 +538,7 @@ def test_a_damaged_run(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtu
     config = json.loads((tmp_path / "m" / "config.json").read_text())
     for form in ({"kind": "pickle"}, {"kind": "table"}, 7):
         (tmp_path / "m" / "config.json").write_text(json.dumps(with_checksum(config | {"form": form})))
-        assert "does not say what the states mean" in refused(["info", tmp_path / "m"], capsys)
+        assert "its description of the data format is invalid" in refused(["info", tmp_path / "m"], capsys)
 
 
 def test_any_pattern() -> None:

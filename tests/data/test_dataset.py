@@ -1,4 +1,4 @@
-"""Data in memory, and the digits that come with the package."""
+"""Data in memory, and the digits in the package."""
 
 import pytest
 import torch
@@ -18,7 +18,7 @@ def test_a_split_has_every_row_once() -> None:
     assert not torch.equal(other.x, train.x)
 
 
-def test_selected_rows_keep_what_belongs_to_them() -> None:
+def test_selected_rows_keep_conditions_and_masks() -> None:
     x, missing = torch.tensor([[0, 1], [2, 0], [1, 1]]), torch.tensor([[0, 1], [0, 0], [1, 0]]).bool()
     data = Dataset(x, 3, condition=torch.tensor([5, 6, 7]), missing=missing)
     index = torch.tensor([2, 0])
@@ -35,7 +35,7 @@ def test_selected_rows_keep_what_belongs_to_them() -> None:
     assert Dataset(x, 3).batch(index)[1:] == (None, None)
 
 
-def test_a_description_tells_data_apart() -> None:
+def test_different_data_has_different_descriptions() -> None:
     x = torch.tensor([[0, 1], [2, 1]])
     data = Dataset(x, 3)
     assert data.describe() == Dataset(x.clone(), 3).describe()
@@ -50,7 +50,7 @@ def test_a_description_tells_data_apart() -> None:
 
 
 @pytest.mark.parametrize(
-    ("x", "error", "told"),
+    ("x", "error", "message"),
     [
         (torch.zeros(3, 2), TypeError, "whole numbers"),
         (torch.zeros(3, dtype=torch.int64), ValueError, "one or more rows"),
@@ -59,8 +59,8 @@ def test_a_description_tells_data_apart() -> None:
         (torch.tensor([[-1, 2]]), ValueError, "states 0..4, got values from -1 to 2"),
     ],
 )
-def test_what_is_not_data(x: torch.Tensor, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_invalid_rows_raise(x: torch.Tensor, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         Dataset(x, 5)
 
 
@@ -68,7 +68,7 @@ def test_wrong_sizes() -> None:
     x = torch.zeros(3, 2, dtype=torch.int64)
     with pytest.raises(ValueError, match="one entry per row, 3, got 2"):
         Dataset(x, 2, condition=torch.zeros(2))
-    with pytest.raises(ValueError, match="must leave rows to train with"):
+    with pytest.raises(ValueError, match="test_rows must be less than the 3 rows"):
         Dataset(x, 2).split(3)
 
 
@@ -94,7 +94,7 @@ def test_missing_values_and_sizes_follow_their_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "error", "told"),
+    ("more", "error", "message"),
     [
         ({"missing": torch.zeros(3, 2)}, TypeError, "bool"),
         ({"missing": torch.zeros(2, dtype=torch.bool)}, ValueError, r"the shape of x, \(3, 2\), got \(2,\)"),
@@ -104,6 +104,6 @@ def test_missing_values_and_sizes_follow_their_rows() -> None:
         ({"sizes": torch.tensor([4, 2])}, ValueError, r"row 1 has the state 3 at site \(1,\), which has 2 states"),
     ],
 )
-def test_missing_values_and_sizes_that_do_not_fit(more: dict, error: type[Exception], told: str) -> None:
-    with pytest.raises(error, match=told):
+def test_invalid_missing_values_and_sizes_raise(more: dict, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
         Dataset(torch.tensor([[0, 1], [2, 3], [1, 1]]), 4, **more)

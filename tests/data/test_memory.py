@@ -40,8 +40,8 @@ def arrays() -> st.SearchStrategy[np.ndarray]:
     return whole | KINDS.flatmap(lambda kind: hnp.arrays(kind, SHAPES)) | hnp.arrays(np.float64, SHAPES, elements=SMALL)
 
 
-def told(error: Exception) -> None:
-    """There is a message."""
+def check_message(error: Exception) -> None:
+    """Check that the error has a message."""
     assert str(error)
 
 
@@ -49,7 +49,7 @@ def check_rows(given: Any) -> None:
     try:
         rows, form, kind = as_dataset(given)
     except (ValueError, TypeError) as error:
-        told(error)
+        check_message(error)
         return
     assert (form is None) == (kind.name == "tensor")
     if form is not None:
@@ -103,24 +103,24 @@ def test_any_frame() -> None:
         try:
             rows, form, kind = as_dataset(frame)
         except (ValueError, TypeError) as error:
-            told(error)
+            check_message(error)
             return
         assert isinstance(form, TableFormat)
         back = restore(rows.x, kind, form)
         assert list(back.columns) == list(frame.columns)
         known = rows.known().numpy()
         empty = frame.isna().to_numpy()
-        kept = ~empty.all(1)  # rows without any value are left out
+        nonempty = ~empty.all(1)  # rows without any value are left out
         for site, place in enumerate(form.encoder.sites):
-            assert np.array_equal(~known[:, site], empty[kept, place])
-            old_cells = frame.iloc[:, place][kept]
+            assert np.array_equal(~known[:, site], empty[nonempty, place])
+            old_cells = frame.iloc[:, place][nonempty]
             for old, new, there in zip(old_cells, back.iloc[:, place], known[:, site], strict=True):
                 assert not there or old == new or str(old) == str(new) or float(new) == float(old)
 
     check()
 
 
-def test_any_array_is_fitted_or_refused() -> None:
+def test_any_array_is_fitted_or_raises() -> None:
     """A model whose samples have the rows' shape and states, or an error and no folder."""
     small = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=3)
 
@@ -132,7 +132,7 @@ def test_any_array_is_fitted_or_refused() -> None:
             try:
                 model = tl.fit(array, steps=1, out=out, progress=False)
             except (ValueError, TypeError) as error:
-                told(error)
+                check_message(error)
                 assert not out.exists()
                 return
             made = tl.load(out).sample(2, steps=2, seed=0)
@@ -155,7 +155,7 @@ def test_any_array_is_fitted_or_refused() -> None:
         (pandas.DataFrame({"a": [[0], [1]]}), ValueError, "a: text, the cells have lists or other objects"),
     ],
 )
-def test_what_is_refused(given: Any, error: type[Exception], words: str) -> None:
+def test_invalid_data_raises(given: Any, error: type[Exception], words: str) -> None:
     with pytest.raises(error, match=words):
         as_dataset(given)
 

@@ -92,13 +92,13 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(place)
 
 
-def names(error: ValueError, name: str) -> None:
-    """The message says which file it is about."""
+def check_names(error: ValueError, name: str) -> None:
+    """Check that the message has the name of the file."""
     assert name in str(error)
 
 
-def whole(opened: LoadedData) -> None:
-    """What every opened file promises."""
+def check_loaded(opened: LoadedData) -> None:
+    """Check the properties that every loaded file has."""
     data, form = opened.dataset, opened.form
     assert data.shape == form.shape
     assert data.num_states == form.num_states
@@ -117,9 +117,9 @@ def whole(opened: LoadedData) -> None:
 
 
 @pytest.mark.parametrize("make", MAKERS)
-def test_each_kind_opens_writes_and_reads_itself(make: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_each_format_opens_writes_and_reads(make: Callable[[Path], Path], tmp_path: Path) -> None:
     opened = open_data(make(tmp_path))
-    whole(opened)
+    check_loaded(opened)
     written = opened.form.write(opened.dataset.x, tmp_path / "out")
     assert written
     assert all(path.is_file() and path.parent == tmp_path / "out" for path in written)
@@ -163,13 +163,13 @@ def test_damaged_files(make: Callable[[Path], Path], folder: Path) -> None:
                 content = content[:at] + content[max(0, at - 40) :]
         file.write_bytes(content)
         try:
-            whole(open_data(path))
+            check_loaded(open_data(path))
         except ValueError as error:
-            names(error, path.name)
+            check_names(error, path.name)
         try:
             form.read(file)
         except ValueError as error:
-            names(error, file.name)
+            check_names(error, file.name)
 
     check()
 
@@ -192,15 +192,15 @@ def test_any_bytes(suffix: str, folder: Path) -> None:
         path.write_bytes(content)
         for opened in (path, place):
             try:
-                whole(open_data(opened, length=2 if suffix == ".txt" and opened == path else None))
+                check_loaded(open_data(opened, length=2 if suffix == ".txt" and opened == path else None))
             except ValueError as error:
-                names(error, opened.name)
+                check_names(error, opened.name)
 
     check()
 
 
 def test_any_table(folder: Path) -> None:
-    """What was written as a table comes back, or there is a reason."""
+    """A written table is read back, or an error has the reason."""
     cells = st.text(alphabet=',;"\n\rab é0', max_size=3)
 
     @QUICK
@@ -217,7 +217,7 @@ def test_any_table(folder: Path) -> None:
             columns = [{cell.strip() for cell in column if cell.strip()} for column in zip(*rows, strict=True)]
             assert not known or max(map(len, columns)) < 2
             return
-        whole(opened)
+        check_loaded(opened)
         assert isinstance(opened.form, TableFormat)
         sites = opened.form.encoder.sites  # columns with one value are constants
         assert (~opened.dataset.known()).tolist() == [[not row[site].strip() for site in sites] for row in known]
@@ -259,23 +259,25 @@ def test_any_configuration() -> None:
 
 
 @pytest.mark.parametrize("config", [None, [], "text", {}, {"kind": []}, {"kind": "pickle"}, {"kind": "midi"}])
-def test_what_is_no_configuration(config: object) -> None:
+def test_invalid_configuration_raises(config: object) -> None:
     with pytest.raises(ValueError, match=r"kind|fields"):
         format_from_config(config)
 
 
-def test_paths_and_options_that_do_not_fit(tmp_path: Path) -> None:
+def test_wrong_paths_and_options_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="nothing does not exist"):
         open_data(tmp_path / "nothing")
-    with pytest.raises(ValueError, match=r"holds no files"):
+    with pytest.raises(ValueError, match=r"contains no files"):
         open_data(tmp_path)
-    with pytest.raises(ValueError, match=r"length has no meaning for .*a\.csv, which takes drop and types"):
+    with pytest.raises(
+        ValueError, match=r"a\.csv does not take the option length; this kind of data takes: drop, types"
+    ):
         open_data(table(tmp_path), length=3)
     with pytest.raises(ValueError, match="there is no column 'q' to leave out; write one of a, b"):
         open_data(table(tmp_path), drop=["q"])
     with pytest.raises(ValueError, match=r"holds 1 \.csv; what can be read is"):
         open_data(tmp_path)
-    with pytest.raises(ValueError, match="is one piece: give the folder"):
+    with pytest.raises(ValueError, match="is one example, which is not enough to train on: write a folder"):
         open_data(png(tmp_path) / "a.png")
     (tmp_path / "a.rst").write_text("x")
     with pytest.raises(ValueError, match=r"has the ending '\.rst'"):

@@ -65,17 +65,17 @@ def test_a_registered_format_is_read_written_and_saved(registered: None, tmp_pat
     assert format_from_config(loaded.form.config()) == loaded.form == MorseFormat(3)
     (written,) = loaded.form.write(loaded.dataset.in_memory(), tmp_path)
     assert written.read_text() == "..-\n--."
-    with pytest.raises(ValueError, match=r"coding has no meaning for .*, which takes length"):
+    with pytest.raises(ValueError, match=r"does not take the option coding; this kind of data takes: length"):
         open_data(path, coding="bytes")
     assert loaded.form.completion_example(loaded.dataset, "a.morse")[0] == "FILE --observed 0"
-    with pytest.raises(ValueError, match="give a file to complete"):
+    with pytest.raises(ValueError, match="a file to complete is missing"):
         loaded.form.completion_start()
 
 
-def test_it_is_another_type_before(tmp_path: Path) -> None:
+def test_unregistered_suffix_is_another_format(tmp_path: Path) -> None:
     path = tmp_path / "a.morse"
     path.write_text("..-\n")
-    with pytest.raises(ValueError, match=r"has the ending '\.morse'; what can be read is \.npy"):
+    with pytest.raises(ValueError, match=r"has the ending '\.morse', which cannot be read; accepted are \.npy"):
         open_data(path)
 
 

@@ -25,12 +25,12 @@ def maker() -> ModuleType:
     return module
 
 
-def test_the_file_is_what_the_script_makes(maker: ModuleType, tmp_path: Path) -> None:
+def test_script_writes_the_file(maker: ModuleType, tmp_path: Path) -> None:
     maker.main(tmp_path / "some.csv")
     assert (tmp_path / "some.csv").read_bytes() == (FOLDER / "some.csv").read_bytes()
 
 
-def test_states_are_the_axes_of_the_law(maker: ModuleType) -> None:
+def test_states_are_the_axes_of_the_distribution(maker: ModuleType) -> None:
     opened = open_data(FOLDER / "some.csv")
     assert isinstance(opened.form, TableFormat)
     encoders = {column.name: column.encoder for column in opened.form.encoder.columns}
@@ -45,15 +45,15 @@ def test_states_are_the_axes_of_the_law(maker: ModuleType) -> None:
     assert np.array_equal(opened.dataset.x.numpy(), np.where(hidden, 0, rows))
 
 
-def test_rows_follow_the_law(maker: ModuleType) -> None:
+def test_rows_follow_the_distribution(maker: ModuleType) -> None:
     """A chi-square test at level 0.001 over the cells where 5 rows and more are expected, the others in one."""
     law, rows = maker.law(), maker.orders(50_000, seed=5)
     counts = np.zeros(law.shape)
     np.add.at(counts, tuple(rows.T), 1)
-    wanted = (50_000 * law).ravel()
-    large = wanted >= 5
+    mean_counts = (50_000 * law).ravel()
+    large = mean_counts >= 5
     seen = np.append(counts.ravel()[large], counts.ravel()[~large].sum())
-    expected = np.append(wanted[large], wanted[~large].sum())
+    expected = np.append(mean_counts[large], mean_counts[~large].sum())
     statistic = ((seen - expected) ** 2 / expected).sum()
     assert statistic < chi2.ppf(0.999, len(seen) - 1)
 

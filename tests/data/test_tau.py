@@ -8,7 +8,7 @@ from tauleap.data import tau_pmf, tau_points
 
 @pytest.mark.parametrize("size", [8, 32, 50])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_is_a_law(size: int, dtype: torch.dtype) -> None:
+def test_is_a_distribution(size: int, dtype: torch.dtype) -> None:
     pmf = tau_pmf(size, dtype)
     assert pmf.shape == (size, size)
     assert pmf.dtype == dtype
@@ -42,7 +42,7 @@ def test_is_a_copy() -> None:
     assert tau_pmf().sum() > 0
 
 
-def test_points_follow_the_law() -> None:
+def test_points_follow_the_distribution() -> None:
     n, pmf = 100_000, tau_pmf()
     points = tau_points(n, generator=torch.Generator().manual_seed(0))
     assert points.shape == (n, 2)
@@ -65,12 +65,12 @@ def test_same_generator_same_points() -> None:
 
 
 @pytest.mark.parametrize("size", [7, -1])
-def test_refuses_a_size(size: int) -> None:
+def test_invalid_size_raises(size: int) -> None:
     with pytest.raises(ValueError, match="size must be a whole number >= 8"):
         tau_pmf(size)
 
 
-def test_refuses_an_integer_dtype_and_a_negative_number() -> None:
+def test_integer_dtype_and_negative_number_raise() -> None:
     with pytest.raises(TypeError, match="floating-point dtype"):
         tau_pmf(dtype=torch.int64)
     with pytest.raises(ValueError, match="n must be a whole number >= 0"):

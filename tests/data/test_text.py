@@ -27,18 +27,20 @@ def test_characters(tmp_path: Path) -> None:
     assert form.preview(opened.dataset.x, 2) == "hall\n---\no wö"
 
 
-def test_what_a_text_lacks_is_missing(tmp_path: Path) -> None:
+def test_end_of_the_last_row_is_missing(tmp_path: Path) -> None:
     form = TextFormat(4, "abc")
     read = form.read(put(tmp_path, "abcab"))
     assert read.x.tolist() == [[0, 1, 2, 0], [1, 0, 0, 0]]
     assert read.missing is not None
     assert read.missing.tolist() == [[False] * 4, [False, True, True, True]]
     assert form.read(put(tmp_path, "abca")).missing is None
-    with pytest.raises(ValueError, match=r"t\.txt, line 2, column 3: 'x' is no character .* it learnt '\\nabc'"):
+    with pytest.raises(
+        ValueError, match=r"t\.txt, line 2, column 3: 'x' is not in the training data; accepted are '\\nabc'"
+    ):
         TextFormat(4, "\nabc").read(put(tmp_path, "ab\nabx"))
 
 
-def test_bytes_where_characters_are_many_or_none(tmp_path: Path) -> None:
+def test_bytes_for_many_characters_or_invalid_utf8(tmp_path: Path) -> None:
     many = "".join(map(chr, range(0x4E00, 0x4E00 + 300)))
     opened = open_data(put(tmp_path, many), length=9)
     assert isinstance(opened.form, TextFormat)
@@ -56,9 +58,9 @@ def test_bytes_where_characters_are_many_or_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
-    [("", "is empty"), ("aaaa" * 99, "nothing but 'a'"), ("abc", "too few for two rows of 64")],
+    ("content", "message"),
+    [("", "is empty"), ("aaaa" * 99, "contains only the character 'a'"), ("abc", "too few for two rows of 64")],
 )
-def test_what_is_no_data(content: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_unusable_texts_raise(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         open_data(put(tmp_path, content))

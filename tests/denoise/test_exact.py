@@ -53,7 +53,7 @@ def test_given_sites_are_conditioned_on(example: Example) -> None:
         assert_relative(posterior.probs.reshape(expected.shape)[possible], expected[possible], 1e-11, floor=1e-250)
 
 
-def test_the_answer_comes_in_the_precision_of_the_law() -> None:
+def test_posterior_has_the_dtype_of_the_distribution() -> None:
     process, law = Uniform(3, Constant(0.5)), random_law(torch.ones(2, 3), 2)
     x = joint_states(3, 2)
     wide, narrow = ExactDenoiser(law, process), ExactDenoiser(law.float(), process)
@@ -71,7 +71,7 @@ def test_many_samples_are_done_in_blocks(monkeypatch: pytest.MonkeyPatch) -> Non
     assert_close(ExactDenoiser(law, process)(x, 0.4).probs, whole, rtol=1e-14, atol=0.0)
 
 
-def test_a_state_that_cannot_be_has_a_law_all_the_same() -> None:
+def test_impossible_states_have_a_posterior() -> None:
     """No NaN where nothing could have led to x: neither where the law has a hole nor where noise has left nothing."""
     process = Absorbing(3, Constant(1.0))
     law = torch.tensor([[0.5, 0.0, 0.0], [0.0, 0.5, 0.0], [0.0, 0.0, 0.0]])
@@ -82,7 +82,7 @@ def test_a_state_that_cannot_be_has_a_law_all_the_same() -> None:
     assert_close(gone.probs.sum(-1), torch.ones(1, 2))
 
 
-def test_states_that_data_cannot_have_are_refused_in_the_law() -> None:
+def test_distribution_with_non_data_states_raises() -> None:
     with pytest.raises(ValueError, match=r"pmf gives dimension 1 the states \[2\], which data of this process cannot"):
         ExactDenoiser(torch.full((3, 3), 1 / 9) * torch.tensor([[1.5], [1.5], [0]]), Absorbing(3, Constant(1.0)))
     per_site = RankOne(torch.tensor([[0.5, 0.5, 0.0], [0.2, 0.3, 0.5]]), Constant(1.0))

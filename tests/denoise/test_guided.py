@@ -58,7 +58,7 @@ class Known(nn.Module):
 
 @pytest.mark.parametrize("scale", [0.5, 1.0, 2.0, 4.0])
 @pytest.mark.parametrize("label", [0, 1])
-def test_the_law_of_a_single_masked_site(label: int, scale: float) -> None:
+def test_posterior_of_a_single_masked_site(label: int, scale: float) -> None:
     """p(x0 | label)^scale p(x0)^(1 - scale), normalised, whatever the steps: the law is pushed, not drawn."""
 
     class Conditional(Denoiser):
@@ -107,7 +107,7 @@ def test_tails_do_not_win() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.5, 2.0])
-def test_what_cannot_be_stays_out(scale: float) -> None:
+def test_impossible_states_stay_excluded(scale: float) -> None:
     inf = torch.inf
     table = torch.tensor([[0.0, -inf, -inf, 0.5], [0.0] * 4, [0.0, -inf, 0.3, -inf]])
 
@@ -121,7 +121,7 @@ def test_what_cannot_be_stays_out(scale: float) -> None:
     assert (probs > 0).tolist() == [True, False, False, True]
 
 
-def test_what_is_refused() -> None:
+def test_invalid_arguments_raise() -> None:
     network = NetworkDenoiser(Labelled())
     with pytest.raises(ValueError, match="scale must be"):
         Guided(network, 0.0, null_label=2)

@@ -73,7 +73,7 @@ def test_the_logits_are_those_of_the_network() -> None:
     assert_close(posterior.logits, network(X, torch.tensor([0.25, 0.25])), rtol=0.0, atol=0.0)
 
 
-def test_times_come_one_a_sample_in_the_precision_of_the_network() -> None:
+def test_networks_get_one_time_per_sample_in_their_dtype() -> None:
     """One number, a tensor of one, one per sample: the network gets the same, to the last digit."""
     seen = []
 
@@ -91,7 +91,7 @@ def test_times_come_one_a_sample_in_the_precision_of_the_network() -> None:
         assert all(t.dtype == dtype and torch.equal(t, expected) for t in seen)
 
 
-def test_what_is_known_reaches_a_network_that_asks() -> None:
+def test_observed_sites_reach_a_network_that_takes_them() -> None:
     network = Conditional()
     observed = Observed(torch.tensor([True, False]), X)
     condition = torch.tensor([0.5, -1.0])
@@ -125,7 +125,7 @@ def test_observed_sites_need_no_argument() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (2, 2, 2, 4), (2, 3, 4), (4, 2, 2), ()])
-def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+def test_logits_of_another_shape_raise(shape: tuple[int, ...]) -> None:
     class Wrong(nn.Module):
         def forward(self, x: Tensor, t: Tensor) -> Tensor:
             return torch.zeros(shape)
@@ -135,7 +135,7 @@ def test_logits_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
     assert str(shape) in str(error.value), "the message must say what was given"
 
 
-def test_something_that_is_no_tensor_is_refused() -> None:
+def test_outputs_that_are_not_tensors_raise() -> None:
     class Wrong(nn.Module):
         def forward(self, x: Tensor, t: Tensor) -> dict[str, Tensor]:
             return {"logits": torch.zeros(2, 2, 4)}
@@ -168,7 +168,7 @@ def test_gradients_of_the_rates_reach_the_network() -> None:
     assert bool((network.weight.grad[X.unique()] != 0).any())
 
 
-def test_a_denoiser_of_other_states_is_refused() -> None:
+def test_a_denoiser_with_other_states_raises() -> None:
     reverse = ReverseProcess(Uniform(5, Constant(0.5)), NetworkDenoiser(Table(4)))
     with pytest.raises(ValueError, match=r"\(2, 2, 5\), got \(2, 2, 4\)"):
         reverse.rates(X, 0.3)

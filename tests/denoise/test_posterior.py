@@ -61,11 +61,11 @@ def test_half_precision_logits_count_as_float32(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_other_precision_is_kept(dtype: torch.dtype) -> None:
+def test_other_dtypes_do_not_change(dtype: torch.dtype) -> None:
     assert Posterior(torch.zeros(1, 2, dtype=dtype)).probs.dtype == dtype
 
 
-def test_draws_have_the_law() -> None:
+def test_samples_have_the_distribution() -> None:
     """Chi-square, seed 0, level ``laws.LEVEL``; a state of logit -inf never comes."""
     logits = torch.tensor([[0.0, -INF, 1.0, -5.0], [2.0, 2.0, 2.0, -INF]])
     posterior = Posterior(logits.expand(20_000, 2, 4))

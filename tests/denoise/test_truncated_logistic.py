@@ -128,7 +128,7 @@ class Fixed(nn.Module):
         return self.out.expand(*x.shape, self.out.shape[-1])
 
 
-def test_a_network_of_zeros_keeps_what_it_sees_but_for_the_tanh() -> None:
+def test_a_network_of_zeros_returns_its_input_up_to_tanh() -> None:
     denoiser = TruncatedLogistic(Fixed(torch.zeros(2)), 9)
     x = torch.arange(9)[None]
     mode = denoiser(x, 0.5).mode
@@ -146,7 +146,7 @@ def test_extreme_outputs_keep_finite_probabilities_and_gradients(out: tuple[floa
     assert bool(torch.isfinite(network.out.grad).all())
 
 
-def test_a_network_with_another_number_of_outputs_is_refused() -> None:
+def test_a_network_with_another_number_of_outputs_raises() -> None:
     denoiser = TruncatedLogistic(Fixed(torch.zeros(3)), 9)
     with pytest.raises(ValueError, match="two numbers per site"):
         denoiser(torch.zeros(1, 2, dtype=torch.int64), 0.5)

@@ -1,4 +1,4 @@
-"""What the tests on simulated devices share: a small network, data, and the comparison with the CPU."""
+"""Shared parts of the tests on simulated devices: a small network, data, and the comparison with the CPU."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SITES = 2
 
 
 class Network(nn.Module):
-    """Logits that depend on every site, on the time, on what is observed and on a condition."""
+    """A network whose logits depend on every site, the time, the observed sites and a condition."""
 
     def __init__(self, num_states: int, outputs: int | None = None) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ def data(process: ForwardProcess, rows: int = 6) -> Tensor:
 
 
 def move(value: Any, device: torch.device) -> Any:
-    """Modules, tensors and patterns on ``device``; anything else as it is."""
+    """Move modules, tensors and patterns to ``device``, and return anything else unchanged."""
     if isinstance(value, nn.Module):
         return copy.deepcopy(value).to(device)
     if isinstance(value, Observed):
@@ -60,7 +60,7 @@ def move(value: Any, device: torch.device) -> Any:
 def on_both(
     function: Callable[..., Any], device: torch.device, *values: Any, seed: int | None = 0, **named: Any
 ) -> tuple[Any, Any]:
-    """Return what ``function`` gives on the CPU and on ``device``, each with its arguments and its generator there."""
+    """Return the results of ``function`` on the CPU and on ``device``, with arguments and generators on each."""
     out = []
     for where in (_device.CPU, device):
         generator = {} if seed is None else {"generator": _device.new_generator(where, seed)}
@@ -70,7 +70,7 @@ def on_both(
 
 
 def assert_same(here: Any, there: Any, device: torch.device) -> None:
-    """Compare values on the CPU with those on ``device``, which must be there: to float32's precision."""
+    """Check that values on ``device`` are on it, and equal to those on the CPU to float32 precision."""
     exact = _device.has_float64(device)
     for ours, theirs in zip(pytree.tree_leaves(here), pytree.tree_leaves(there), strict=True):
         if isinstance(ours, Tensor):

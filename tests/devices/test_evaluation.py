@@ -1,4 +1,4 @@
-"""Numbers about models and samples are the same on an accelerator as on the CPU."""
+"""Measures of models and samples are equal on an accelerator and on the CPU."""
 
 import pytest
 import torch
@@ -55,7 +55,7 @@ def test_bits_per_datapoint_with_observed_and_missing_sites(each_sim):
 
 
 def test_rows_may_stay_on_the_cpu(each_sim):
-    """Each batch of them is moved to the model."""
+    """Each batch is moved to the device of the model."""
     process = cases.of_every_kind()["absorbing"]
     x0, reverse = data(process), move(model(process), each_sim)
     mask = torch.zeros_like(x0, dtype=torch.bool)

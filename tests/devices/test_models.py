@@ -1,4 +1,4 @@
-"""Models on an accelerator do what they do on the CPU: loading, sampling, completion, bits/dim, fitting."""
+"""Models give equal results on an accelerator and on the CPU: loading, sampling, completion, bits/dim, fitting."""
 
 import json
 from pathlib import Path
@@ -13,13 +13,13 @@ from tauleap.pretrained import builtin_models
 
 
 def both(name: str) -> tuple[tl.Model, tl.Model]:
-    """The model on the CPU and on the simulated device."""
+    """Return the model on the CPU and on the simulated device."""
     return tl.load(name, device="cpu"), tl.load(name, device="sim")
 
 
 @pytest.mark.parametrize("name", builtin_models())
-def test_shipped_models_draw_the_samples_of_the_cpu(each_sim: torch.device, name: str) -> None:
-    """With eight rows: of fewer pictures the CPU takes pieces that fit its cache, and draws in another order."""
+def test_shipped_models_give_the_samples_of_the_cpu(each_sim: torch.device, name: str) -> None:
+    """Use eight rows: for fewer images the CPU computes in blocks that fit its cache, and samples in another order."""
     here, there = both(name)
     assert there.device == each_sim
     drawn = there.sample(8, steps=2, seed=1, states=True)
@@ -60,7 +60,7 @@ def test_guided_samples_are_those_of_the_cpu(sim: torch.device) -> None:
     assert torch.equal(*drawn)
 
 
-def test_a_model_is_fitted_saved_and_loaded_there(each_sim: torch.device, tmp_path: Path) -> None:
+def test_a_model_is_fitted_saved_and_loaded_on_the_device(each_sim: torch.device, tmp_path: Path) -> None:
     rows = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)
     fitted = {
         device: tl.fit(rows, steps=4, seed=1, progress=False, device=device, out=tmp_path / device)
@@ -98,7 +98,7 @@ def test_a_default_device_of_the_user_changes_nothing(sim: torch.device, tmp_pat
 
 
 class Cycle(tl.noise.ForwardProcess):
-    """A process without buffers, which makes its generator on the CPU."""
+    """A process without buffers, which builds its generator on the CPU."""
 
     def generator(self) -> Tensor:
         eye = torch.eye(self.num_states, dtype=torch.float64)
@@ -108,9 +108,7 @@ class Cycle(tl.noise.ForwardProcess):
 @pytest.mark.parametrize(
     ("each_sim", "place"), [("float64", "sim"), ("float64", "cpu"), ("no float64", "sim")], indirect=["each_sim"]
 )
-def test_a_network_and_a_process_of_your_own_from_either_device(
-    each_sim: torch.device, place: str, tmp_path: Path
-) -> None:
+def test_user_networks_and_processes_from_either_device(each_sim: torch.device, place: str, tmp_path: Path) -> None:
     rows = torch.randint(3, (60, 1), generator=torch.Generator().manual_seed(0)).repeat(1, 4)
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Embedding(3, 8), nn.GELU(), nn.Linear(8, 3)).to(place)
@@ -128,12 +126,12 @@ def test_a_network_and_a_process_of_your_own_from_either_device(
     assert torch.equal(loaded.sample(4, steps=3, seed=0), there.to("cpu").sample(4, steps=3, seed=0))
 
 
-def test_a_process_is_cast_where_it_is(sim: torch.device) -> None:
+def test_a_process_is_cast_on_its_device(sim: torch.device) -> None:
     for process in (Cycle(3, tl.noise.Constant(8.0)), tl.noise.Uniform(3, tl.noise.Constant(8.0))):
         assert process.to(sim).half().stationary().device == sim
 
 
-def test_batches_follow_from_the_memory_of_the_device(sim: torch.device) -> None:
+def test_batch_sizes_depend_on_the_memory_of_the_device(sim: torch.device) -> None:
     torch.sim.memory = 2**20, 2**22  # pyright: ignore[reportAttributeAccessIssue]
     model = tl.load("toy")
     assert model.default_batch_size() == _batch_size.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
@@ -142,7 +140,7 @@ def test_batches_follow_from_the_memory_of_the_device(sim: torch.device) -> None
     assert tl.load("toy", device="cpu").default_batch_size() == 1024
 
 
-def test_commands_compute_there(sim: torch.device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_compute_on_the_device(sim: torch.device, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     torch.sim.memory = 2**14, 2**16  # pyright: ignore[reportAttributeAccessIssue]
     assert cli.main(["info", "toy", "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
@@ -162,7 +160,7 @@ def test_commands_compute_there(sim: torch.device, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.parametrize("command", ["sample", "complete", "evaluate", "info", "train"])
-def test_absent_devices_are_refused_in_one_sentence(
+def test_absent_devices_raise_a_one_line_error(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)

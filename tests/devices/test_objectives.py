@@ -1,4 +1,4 @@
-"""Losses and their gradients are the same on an accelerator as on the CPU."""
+"""Losses and gradients are equal on an accelerator and on the CPU."""
 
 import pytest
 import torch
@@ -50,7 +50,7 @@ def loss_and_gradient(reverse, x0, *, objective, **named):
 
 
 FEW = ("absorbing", "gaussian")
-"""Enough for a device without float64, where kernels are computed on the CPU."""
+"""The objectives for a device without float64, where kernels are computed on the CPU."""
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_times_that_are_given_may_be_on_the_cpu(sim, name, t):
 
 
 @pytest.mark.parametrize("times", TIMES, ids=repr)
-def test_laws_of_times(sim, times):
+def test_distributions_of_times(sim, times):
     process = cases.of_every_kind()["uniform"]
     objective = CrossEntropy(times=times)
     assert_same(*on_both(loss_and_gradient, sim, model(process), data(process), objective=objective), sim)
@@ -120,7 +120,7 @@ def test_shared_times(each_sim):
     assert_same(*on_both(loss_and_gradient, each_sim, model(process), data(process), objective=objective), each_sim)
 
 
-def test_draws_on_the_cpu_serve_a_device(sim):
+def test_a_generator_of_the_cpu_serves_a_device(sim):
     """A generator of the CPU gives the same loss on any device."""
     process = cases.of_every_kind()["gaussian"]
     objective = PaperElbo(passes=2)

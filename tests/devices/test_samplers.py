@@ -1,4 +1,4 @@
-"""Samples are the same on an accelerator as on the CPU, where the generators give the same numbers."""
+"""Samples are equal on an accelerator and on the CPU if the generators return the same numbers."""
 
 import pytest
 import torch
@@ -69,7 +69,7 @@ def run(reverse, *, sampler, **named):
 
 
 def assert_alike(here, there, device) -> None:
-    """To the bit with float64; without it a draw near a boundary may fall to the other side."""
+    """Check bitwise equality with float64; without it a sample near a boundary may differ."""
     (ours, evaluations), (theirs, others) = here, there
     assert theirs.device == device
     same = (theirs.cpu() == ours).double().mean().item()
@@ -82,7 +82,7 @@ def assert_alike(here, there, device) -> None:
 
 
 def on_devices(pairs, few):
-    """Every pair on a device with float64; without it all is computed on the CPU, and ``few`` of them are enough."""
+    """Return every pair for a device with float64, and ``few`` pairs without, where the CPU computes all."""
     chosen = [(device, pair) for device in ("float64", "no float64") for pair in pairs]
     return pytest.mark.parametrize(
         ("each_sim", "name", "sampler"),
@@ -162,7 +162,7 @@ def test_correctors_at_one_time(each_sim, name):
 
 @EVERY_KIND
 def test_rates_and_laws(each_sim, name):
-    """What the reverse process can be asked for."""
+    """Rates, posteriors and transition kernels of the reverse process."""
     process = cases.of_every_kind()[name]
     x0, x = data(process), process.noise(data(process), 0.5, generator=torch.Generator().manual_seed(0))
 

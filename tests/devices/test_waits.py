@@ -14,10 +14,10 @@ from tests.devices.test_samplers import SAMPLERS, fits
 from tests.devices.waits import waits_per_evaluation, waits_per_step
 
 JUMP_BY_JUMP = ("uniformization",)
-"""It selects sites and samples for every candidate, whose number no grid fixes, and looks for the next candidate of
-each sample until it has one."""
+"""It selects sites and samples for every candidate, whose number does not depend on a grid, and searches until each
+sample has its next candidate."""
 KINDS = ("absorbing", "cycle")
-"""One for each way of computing; ``make bench`` has more of them."""
+"""One process per implementation; ``make bench`` has more."""
 EVERY_TIME = "discrete time, all"
 """It evaluates the network once for each of its three times."""
 
@@ -31,12 +31,12 @@ def test_samplers(sim, name, label):
 
 
 def test_first_hitting_waits_once_per_step_of_the_grid(sim):
-    """Not for every site: the times of all of them are drawn at once."""
+    """The times of all sites are sampled at once."""
     assert waits_per_evaluation(sim, cases.of_every_kind()["absorbing"], SAMPLERS["first hitting"]) <= 1
 
 
 def test_the_draws_of_a_model_are_copied_without_waiting(sim):
-    """Its generator is on the CPU, and every draw is copied to the device."""
+    """The generator is on the CPU, and every random tensor is copied to the device."""
     model = tl.load("mnist-small")
     assert model.device == sim
     model.sample(2, steps=3, seed=0)
@@ -55,7 +55,7 @@ def test_training_steps(sim, name, label):
 @pytest.mark.parametrize("gap", [0.0, 60.0, 2000.0])
 @pytest.mark.parametrize("name", ["birth/death", "cycle"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_improbable_truths_are_found_with_and_without_a_second_look(sim, name, gap, dtype):
+def test_underflow_at_the_true_x0_is_detected(sim, name, gap, dtype):
     """Logits down to -2,000 at the true x0: sums that underflow are computed in log space, as on the CPU."""
     process = cases.of_every_kind()[name]
     x0 = torch.randint(process.num_states, (6, 4), generator=torch.Generator().manual_seed(0))

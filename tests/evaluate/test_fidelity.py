@@ -156,7 +156,7 @@ def test_another_object_is_another_extractor(package: Any) -> None:
     assert fid_and_is(samples, samples, extractor=one).fid == pytest.approx(0, abs=1e-7)
 
 
-def test_what_torch_fidelity_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_arguments_of_torch_fidelity(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     package = StandIn()
     monkeypatch.setitem(sys.modules, "torch_fidelity", package)
     weights = tmp_path / "w.pth"
@@ -180,7 +180,7 @@ def test_what_torch_fidelity_is_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert (package.options["cache"], package.options["feature_extractor_weights_path"]) == (False, None)
 
 
-def test_what_may_stand_beside_published_figures() -> None:
+def test_comparability_with_published_values() -> None:
     good = Fidelity(1.0, 2.0, 0.5, n=50_000, n_reference=10_000, extractor="inception-v3-compat")
     assert good.comparable
     assert str(good) == "FID 1.000, IS 2.000 +- 0.500 (n = 50,000)"
@@ -200,7 +200,7 @@ def test_what_may_stand_beside_published_figures() -> None:
         assert f"{remark}: not to be compared with published figures" in str(found)
 
 
-def test_what_was_asked_for_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_fidelity", StandIn())
     found = fid_and_is(drawn(0, 12, 9), drawn(0, 12, 9), fid_layer="768", isc_layer="logits", splits=3)
     assert (found.n_reference, found.fid_layer, found.isc_layer, found.splits) == (12, "768", "logits", 3)
@@ -220,7 +220,7 @@ def test_with_a_torchvision_of_another_torch(monkeypatch: pytest.MonkeyPatch, tm
         fid_and_is(drawn(0, 12, 256), drawn(1, 12, 256))
 
 
-def test_refused(package: Any, tmp_path: Path) -> None:
+def test_invalid_input_raises(package: Any, tmp_path: Path) -> None:
     good, extractor = drawn(0, 12, 256), small(package)
     torch.save(print, tmp_path / "w.pth")  # a pickle that names a function
     calls: list[tuple[Any, type[Exception], str]] = [

@@ -191,7 +191,7 @@ def test_bad_input(call: object, error: type[Exception], message: str) -> None:
         call()  # pyright: ignore[reportCallIssue]
 
 
-def test_what_is_no_sample() -> None:
+def test_invalid_samples_raise() -> None:
     for wrong in ([1.0, 2.0], [], None):
         with pytest.raises(TypeError):
             frechet_distance(GOOD, wrong)  # pyright: ignore[reportArgumentType]

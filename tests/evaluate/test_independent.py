@@ -83,7 +83,7 @@ def test_the_error_is_that_of_the_paired_difference() -> None:
         Comparison.of(rows, gain[:3])
 
 
-def test_two_standard_errors_of_the_same_law_are_seldom_exceeded() -> None:
+def test_equal_distributions_seldom_differ_by_two_standard_errors() -> None:
     """The rule is right in about 97.7 % of comparisons in which there is nothing to learn."""
     gains = torch.randn(4000, 100, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
     errors = gains.std(1) / 10
@@ -116,7 +116,7 @@ def test_two_standard_errors_of_the_same_law_are_seldom_exceeded() -> None:
         (math.nan, math.nan, 50, 3, "it has not learned dependence"),
     ],
 )
-def test_what_is_said(gain: float, stderr: float, n: int, sites: int, wanted: str) -> None:
+def test_text_of_the_comparison(gain: float, stderr: float, n: int, sites: int, wanted: str) -> None:
     found = Comparison(Estimate(1.0, 0.1, n), Estimate(1.0 + gain, 0.1, n), Estimate(gain, stderr, n))
     sentence = found.sentence(varying_sites=sites)
     assert wanted in sentence

@@ -281,7 +281,7 @@ def test_the_network_never_sees_everything_at_once() -> None:
     assert reverse.denoiser.calls == 3  # 600 draws, 256 at a time
 
 
-def test_what_is_not_a_number_is_not_reported_as_one() -> None:
+def test_nan_is_not_reported_as_a_value() -> None:
     process = MIXED["uniform"]
     reverse = ReverseProcess(process, Tempered(even_law(process, 2), process, math.nan))
     with pytest.raises(ValueError, match="the loss of datapoint 0 is nan: look at what the network answers"):
@@ -299,7 +299,7 @@ def test_exact_law_is_the_data_where_the_posterior_is_exact(name: str) -> None:
     assert_close(exact_law(reverse, (1,)).sum(), torch.ones((), dtype=torch.float64), rtol=0, atol=1e-6)
 
 
-def test_two_sites_lose_what_the_last_draw_loses() -> None:
+def test_error_of_the_last_step_for_two_sites() -> None:
     """The sites are drawn on their own at eps, which matters less the smaller eps is."""
     process = MIXED["rank one"]
     law = even_law(process, 2)
@@ -367,7 +367,7 @@ def test_spaces_that_are_taken_in_blocks() -> None:
     assert_close(found, torch.einsum("a,b,c->abc", one, one, one), rtol=1e-3, atol=0)
 
 
-def test_the_equation_is_solved_or_refused() -> None:
+def test_the_equation_is_solved_or_raises() -> None:
     """No endless loop for rates that are not numbers, and no complaint about a last step that is short."""
     process = MIXED["uniform"]
     law = even_law(process, 1)

@@ -52,6 +52,6 @@ def test_several_runs() -> None:
         (torch.full((1, 3), -1), torch.zeros(1, 3, dtype=torch.int64), "samples"),
     ],
 )
-def test_refused(samples: torch.Tensor, reference: torch.Tensor, message: str) -> None:
+def test_invalid_input_raises(samples: torch.Tensor, reference: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         row_outliers(samples, reference)

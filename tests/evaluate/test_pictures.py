@@ -55,7 +55,7 @@ def test_a_folder_of_arrays_in_the_order_of_names(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("channels", [1, 3])
-def test_what_sampling_writes(channels: int, tmp_path: Path) -> None:
+def test_files_of_tauleap_sample(channels: int, tmp_path: Path) -> None:
     """Each picture once, and not the sheet of all of them."""
     x = torch.from_numpy(drawn(7, channels, 4, 6)).long()
     form = ImageFormat(channels, 4, 6)
@@ -78,7 +78,7 @@ def test_transparency_is_on_white_as_in_training(tmp_path: Path) -> None:
     assert found[:, 1, 1].tolist() == pixels[1, 1, :3].tolist()
 
 
-def test_cameras_that_were_held_upright(tmp_path: Path) -> None:
+def test_exif_rotation_is_applied(tmp_path: Path) -> None:
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
     PIL.Image.fromarray(drawn(3, 5, 3)).save(tmp_path / "a.jpg", exif=exif)
@@ -125,12 +125,12 @@ def test_a_folder_of_somebody_else(tmp_path: Path) -> None:
         (Path("no/such"), FileNotFoundError, "existing file or folder, got no/such"),
     ],
 )
-def test_refused(source: object, error: type[Exception], message: str) -> None:
+def test_invalid_input_raises(source: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         pictures(source)
 
 
-def test_refused_files(tmp_path: Path) -> None:
+def test_invalid_files_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"holds no PNG, JPEG or \.npy file"):
         pictures(tmp_path)
     (tmp_path / "x.txt").write_text("")

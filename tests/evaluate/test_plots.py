@@ -22,7 +22,7 @@ def test_laws_as_png(tmp_path: Path) -> None:
         assert image.width > image.height
 
 
-def test_a_law_is_drawn_with_y_upwards() -> None:
+def test_distributions_are_drawn_with_y_upwards() -> None:
     law = torch.zeros(1, 4, 4)
     law[0, 3, 1] = 1.0
     (image,) = plots.draw_laws(law, [""]).axes[0].get_images()
@@ -72,7 +72,7 @@ def test_global_settings_are_left_alone() -> None:
     assert {name: matplotlib.rcParams[name] for name in plots.STYLE} == before
 
 
-def test_refuses() -> None:
+def test_invalid_input_raises() -> None:
     with pytest.raises(ValueError, match="2 laws and 1 titles"):
         plots.draw_laws(torch.rand(2, 4, 4), ["one"])
     with pytest.raises(ValueError, match="at least one figure"):

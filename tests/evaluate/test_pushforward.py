@@ -82,7 +82,7 @@ def test_less_accuracy_is_less_work_and_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize(("name", "sampler"), [("uniform", Uniformization()), ("absorbing", FirstHitting())])
-def test_exact_samplers_generate_the_exact_law(name: str, sampler: Sampler) -> None:
+def test_exact_samplers_have_the_exact_distribution(name: str, sampler: Sampler) -> None:
     reverse, law = correlated(name, 2)
     found = pushforward.sample_law(sampler, reverse, 2, [1.0, 0.01], final="sample")
     expected = pushforward.apply_final(reverse, pushforward.reverse_chain_law(reverse, law, 0.01), 0.01, "sample")
@@ -108,7 +108,7 @@ def test_the_way_ends_where_the_run_does_and_the_final_step_follows() -> None:
 
 
 @pytest.mark.parametrize("sampler", [TauLeaping("add"), TauLeaping("last"), Ancestral()])
-def test_a_network_in_float32_gives_a_law_in_float64(sampler: Sampler) -> None:
+def test_a_network_in_float32_gives_a_distribution_in_float64(sampler: Sampler) -> None:
     """Of total 1 to more digits than the network has."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""The image experiment puts its results together: figures, page and card of a table that is made up."""
+"""The image experiment writes figures, page and model card from an artificial table of results."""
 
 import importlib
 import json
@@ -18,17 +18,17 @@ from tauleap.network import TimeExperts, UNet
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo, CrossEntropy
 from tauleap.recipes.images import small_denoiser
-from tauleap.training.recipe import plainly
+from tauleap.training.recipe import to_jsonable
 
 FOLDER = Path(__file__).parents[2] / "experiments" / "images"
 NAMES = ("all", "classifier", "evaluate", "figures", "models", "page", "pictures", "rows", "ship", "time_experts")
-"""Of its files, some of which the music experiment has too."""
-SHARED = ("_kept", "_panels", "_prose", "_row", "_script", "_ship")
+"""Its modules; the music experiment has modules of the same names."""
+SHARED = ("_results", "_panels", "_prose", "_row", "_script", "_ship")
 
 
 @pytest.fixture
 def images(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
-    """Its files as modules, gone again after the test."""
+    """Import its files as modules, and remove them after the test."""
     monkeypatch.syspath_prepend(str(FOLDER.parent))
     monkeypatch.syspath_prepend(str(FOLDER))
     others = {name: sys.modules.pop(name) for name in (*NAMES, *SHARED) if name in sys.modules}
@@ -41,7 +41,7 @@ def images(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, ModuleType]]:
 
 
 def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
-    """A row for every row and a model for every model."""
+    """Return results for every row and every model."""
     one = {"value": 0.5, "stderr": 0.25}
     rows = {
         name: {
@@ -53,7 +53,7 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
             "frechet": {"value": 10.0 + number, "stderr": 1.0},
             "recognised": one,
             "digits": 9.5,
-            "obeyed": one if row.conditional else None,
+            "label_accuracy": one if row.conditional else None,
             "jumped": [0.5, 0.25],
             "clamped": [0.0, 0.125],
             "times": [0.5, 0.01],
@@ -75,7 +75,7 @@ def made_up(images: dict[str, ModuleType]) -> dict[str, Any]:
         for name, entry in images["models"].MODELS.items()
     }
     real = {"images": 10000, "samples": 500, "frechet": one, "recognised": one, "digits": 10.0}
-    noise = {"recognised": one, "digit": 8, "share": one}
+    noise = {"recognised": one, "digit": 8, "fraction": one}
     return {"rows": rows, "models": models, "real": real, "noise": noise, "trained_on": 59000}
 
 
@@ -103,14 +103,17 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
     for row in table["rows"].values():
         assert f"| {row['label']} | {row['evaluations']:.0f} | " in text
     ahead = list(table["rows"]).index("tldr-3-64") - list(table["rows"]).index("tldr-0-64")
-    wanted = (
+    expected = (
         f"with 64 evaluations minus tau-leaping (tLDR-0) with 64, the first 400 samples of each: +{ahead}.00 ± 4.24"
     )
-    assert wanted in text  # where one has 500, those of its first 400
+    assert expected in text  # Of a row with 500 samples the first 400 are compared.
     assert "changed by -8,916 ± 700 at the same times" in " ".join(text.split())
     for entry in images["models"].MODELS.values():
         assert f"| {entry.label} | `{entry.objective!r}` | 12,345 | 7 of 8" in text
-    assert "| 7 of 8 for which the rate was to fall, after those of Gaussian noise, small network and Gaussian" in text
+    assert (
+        "| 7 of 8, the horizon of the learning-rate decay, after those of Gaussian noise, small network and Gaussian"
+        in text
+    )
 
     settings = {"lr": 0.001, "batch_size": 64, "ema": 0.999, "seed": 0}
     card = images["ship"].card(table, table["models"]["gaussian"], settings)
@@ -120,8 +123,8 @@ def test_figures_page_and_card(images: dict[str, ModuleType], tmp_path: Path, mo
         assert f": 7 steps of 64 images with `{images['models'].MODELS[name].objective!r}`" in card
 
 
-def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: Path) -> None:
-    """Each network by time with the weights of the model that was trained for it."""
+def test_a_model_starts_from_the_weights_of_its_parts(images: dict[str, ModuleType], tmp_path: Path) -> None:
+    """Each network has the weights of the model that was trained for its times."""
 
     def unet() -> UNet:
         return UNet(6, 1, width=4, multipliers=(1,), attention_levels=())
@@ -129,17 +132,17 @@ def test_a_model_begins_with_its_parts(images: dict[str, ModuleType], tmp_path: 
     process, parts = Uniform(6, Constant(1.0)), [unet(), unet()]
     for name, part in zip("ab", parts, strict=True):
         tl.Model(process, TruncatedLogistic(part, 6), shape=(1, 4, 4)).save(tmp_path / name)
-    made = images["models"].trained(
+    made = images["models"].with_trained_weights(
         lambda: TruncatedLogistic(TimeExperts([unet(), unet()], at=[0.3]), 6), [tmp_path / "a", tmp_path / "b"]
     )
-    alone = images["models"].trained(lambda: TruncatedLogistic(unet(), 6), [tmp_path / "a"])
+    alone = images["models"].with_trained_weights(lambda: TruncatedLogistic(unet(), 6), [tmp_path / "a"])
     assert all(torch.equal(p, q) for p, q in zip(alone.parameters(), parts[0].parameters(), strict=True))
     for network, part in zip(made.network.networks, parts, strict=True):
         assert all(torch.equal(p, q) for p, q in zip(network.parameters(), part.parameters(), strict=True))
 
 
-def test_parts_are_trained_before_what_begins_with_them(images: dict[str, ModuleType]) -> None:
-    assert images["all"].in_turn() == [
+def test_parts_are_trained_before_models_that_need_them(images: dict[str, ModuleType]) -> None:
+    assert images["all"].training_order() == [
         ["early", "late", "d3pm-absorbing"],
         ["late-on"],
         ["gaussian", "d3pm-gaussian"],
@@ -150,27 +153,29 @@ def test_parts_are_trained_before_what_begins_with_them(images: dict[str, Module
 def test_every_group_of_the_jackknife_has_every_digit(images: dict[str, ModuleType]) -> None:
     evaluate = images["evaluate"]
     digits = (torch.arange(500) % evaluate.PIECE % evaluate.DIGITS)[:, None]
-    ordered = evaluate.mixed(digits)
+    ordered = evaluate.balanced(digits)
     for group in range(evaluate.GROUPS):
         assert ordered[group :: evaluate.GROUPS].flatten().bincount().tolist() == [5] * 10
-    assert sorted(evaluate.mixed(torch.arange(500)[:, None]).flatten().tolist()) == list(range(500))
+    assert sorted(evaluate.balanced(torch.arange(500)[:, None]).flatten().tolist()) == list(range(500))
 
 
-def test_pieces_of_other_rows_are_told_apart(images: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch) -> None:
-    """By everything that decides the samples: of two rows of one sampler and budget, one may be class-conditional."""
+def test_pieces_of_different_rows_have_different_marks(
+    images: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Marks depend on all settings: rows of one sampler and budget may differ in class conditioning only."""
     evaluate, rows = images["evaluate"], images["rows"].ROWS
     monkeypatch.setattr(evaluate, "fingerprint", lambda _: "weights")
     assert len({evaluate.mark(row, None) for row in rows.values()}) == len(rows)
-    conditional, unconditional = rows["ancestral-64"], rows["untold-64"]
+    conditional, unconditional = rows["ancestral-64"], rows["unconditional-64"]
     assert evaluate.mark(replace(conditional, label=unconditional.label), None) != evaluate.mark(unconditional, None)
     assert evaluate.mark(replace(conditional, guidance=2.0), None) != evaluate.mark(conditional, None)
 
 
-def test_a_run_of_another_objective_is_refused(images: dict[str, ModuleType], tmp_path: Path) -> None:
+def test_a_run_with_another_objective_raises(images: dict[str, ModuleType], tmp_path: Path) -> None:
     (tmp_path / "latest").mkdir()
-    recipe = {"recipe": {"objective": plainly(CompleteElbo()), "settings": {}}}
+    recipe = {"recipe": {"objective": to_jsonable(CompleteElbo()), "settings": {}}}
     (tmp_path / "latest" / "recipe.json").write_text(json.dumps(recipe))
-    objective_of = sys.modules["_kept"].objective_of
+    objective_of = sys.modules["_results"].objective_of
     assert objective_of(tmp_path, CompleteElbo()) == "CompleteElbo()"
     with pytest.raises(SystemExit, match="was trained with another objective"):
         objective_of(tmp_path, CrossEntropy())
@@ -186,7 +191,7 @@ def test_the_early_network_is_small(images: dict[str, ModuleType]) -> None:
     assert weights(experts.early_denoiser()) < 700_000
 
 
-def test_late_times_are_learnt_from_the_cut_on(images: dict[str, ModuleType]) -> None:
+def test_late_times_are_trained_from_the_cut_on(images: dict[str, ModuleType]) -> None:
     experts = images["time_experts"]
     t, weight = experts.gradient_balanced().times.at(torch.tensor([0.0, 0.999], dtype=torch.float64))
     assert t[0] == experts.CUT

@@ -1,4 +1,4 @@
-"""The rows of the music and image tables ask the network as often as they say."""
+"""The rows of the music and image tables have the stated number of network evaluations."""
 
 import importlib
 import sys
@@ -13,7 +13,7 @@ EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 
 
 NAMES = ("rows", "models", "songs", "pictures")
-"""Of files that both experiments have, or that another has too."""
+"""Modules whose names several experiments share."""
 
 
 def rows_of(experiment: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
@@ -26,20 +26,20 @@ def rows_of(experiment: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return found
 
 
-def passes(sampler: Sampler, times: list[float]) -> int:
-    """With one for the end."""
+def num_evaluations(sampler: Sampler, times: list[float]) -> int:
+    """Return the number of evaluations, including the last step."""
     if isinstance(sampler, WithCorrector):
         return 1 + len(times) - 1 + sampler.steps * sum(s < sampler.start for s in times[1:])
     return 1 + (2 if isinstance(sampler, Trapezoidal) else 1) * (len(times) - 1)
 
 
 @pytest.mark.parametrize("experiment", ["music", "images"])
-def test_rows_cost_what_they_say(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_have_the_stated_number_of_evaluations(experiment: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = rows_of(experiment, monkeypatch)
     assert len(rows.ROWS) > len(rows.TABLE) > 5
     for name, row in rows.ROWS.items():
-        cost = (1 if row.guidance == 1 else 2) * passes(row.sampler, row.grid.tolist())
-        assert cost <= 1.01 * row.evaluations, name  # nobody is given more than another
+        cost = (1 if row.guidance == 1 else 2) * num_evaluations(row.sampler, row.grid.tolist())
+        assert cost <= 1.01 * row.evaluations, name  # All rows have nearly equal budgets.
         more = row.sampler.steps + 1 if isinstance(row.sampler, WithCorrector) else 2
         assert cost > row.evaluations - max(more, 2), name
         if row.lattice is not None:

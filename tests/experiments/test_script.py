@@ -11,10 +11,10 @@ from tauleap import recipes
 FILE = Path(__file__).parents[2] / "experiments" / "_script.py"
 
 
-def test_steps_within_the_warm_up_are_refused(
+def test_steps_within_the_warm_up_raise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The learning rate falls to the last step, and would have to before it has grown."""
+    """The learning rate decays until the last step, so the warm-up must end before it."""
     spec = importlib.util.spec_from_file_location("experiments_script", FILE)
     assert spec is not None
     assert spec.loader is not None
@@ -24,5 +24,5 @@ def test_steps_within_the_warm_up_are_refused(
     with pytest.raises(SystemExit) as leaving:
         script.train_one("Trains.", ["plain"], lambda *_: recipes.toy(), runs=tmp_path, file="any")
     assert leaving.value.code == 2
-    assert "--steps must be more than the 100 of the warm-up, got 100" in capsys.readouterr().err
+    assert "--steps must be more than the 100 steps of the warm-up, got 100" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

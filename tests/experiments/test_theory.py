@@ -1,4 +1,4 @@
-"""The mathematics of experiments/theory on tiny cases, and that its pages say what its results say."""
+"""The mathematics of experiments/theory on small cases, and the agreement of its pages with its results."""
 
 import importlib
 import math
@@ -30,14 +30,14 @@ def test_pages_are_written_from_the_results(name: str) -> None:
     page = (ROOT / "docs" / "experiments" / "theory" / f"{name}.md").read_text(encoding="utf-8")
     block = re.search(r"<!-- results: begin -->\n(.*)\n<!-- results: end -->", page, re.S)
     assert block is not None
-    assert block[1] == experiment.block(experiment.kept())
+    assert block[1] == experiment.block(experiment.stored())
     figures = re.findall(r"\((\.\./\.\./figures/theory_[^)]*)\)", block[1])
     assert figures
     assert all((ROOT / "docs" / "experiments" / "theory" / figure).exists() for figure in figures)
 
 
 def test_the_bound_holds_in_every_case_that_was_computed() -> None:
-    found = importlib.import_module("bound").EXPERIMENT.kept()
+    found = importlib.import_module("bound").EXPERIMENT.stored()
     cases = [row for rows in found.values() if isinstance(rows, list) for row in rows]
     assert {row["sites"] for row in cases} == {1, 2, 3, 4, 5}
     assert [row for row in cases if row["truth"]["whole"] > row["bound"]["whole"]] == []
@@ -51,7 +51,9 @@ def test_the_bound_of_theorem_1_holds_term_by_term(name: str, error: float) -> N
     known, steps = _bound.constants(reverse, law), 20
     terms, found = known.terms(1 / steps, error), _bound.truth(reverse, law, steps, error)
     assert found.whole <= sum(terms.values())
-    assert found.whole <= found.rates + found.leaps + found.mixing + 1e-12  # reverse steps bring laws together
+    assert (
+        found.whole <= found.rates + found.leaps + found.mixing + 1e-12
+    )  # Reverse steps contract the total variation.
     for part in ("rates", "leaps", "mixing"):
         assert getattr(found, part) <= terms[part] + 1e-15
     assert (found.rates > 0) == (error > 0)

@@ -65,7 +65,7 @@ def test_every_site_sees_every_site(case) -> None:
     assert (difference > 1e-12).all()
 
 
-def test_knows_which_sites_are_given(case) -> None:
+def test_output_depends_on_the_observed_mask(case) -> None:
     network, x, t = case.stirred(), case.x(), torch.rand(3)
     nothing = torch.zeros_like(x, dtype=torch.bool)
     torch.testing.assert_close(network(x, t), network(x, t, observed=nothing))
@@ -79,7 +79,7 @@ def test_knows_which_sites_are_given(case) -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "music", "unet"])
-def test_the_published_networks_are_not_told_which_sites_are_given(name: str, all_cases) -> None:
+def test_the_published_networks_ignore_the_observed_mask(name: str, all_cases) -> None:
     case = all_cases[name]
     with_mask, without_mask = case.network(), case.network(mark_observed=False)
     assert sum(p.numel() for p in with_mask.parameters()) > sum(p.numel() for p in without_mask.parameters())
@@ -136,7 +136,7 @@ def test_its_configuration_cannot_be_changed_from_outside(case) -> None:
 
 
 @pytest.mark.usefixtures("as_users_call")
-def test_refuses_input_of_the_wrong_kind(case) -> None:
+def test_input_of_the_wrong_kind_raises(case) -> None:
     network, x, t = case.network(), case.x(), torch.rand(3)
     with pytest.raises(TypeError, match=r"x must hold integers.*float32: write x\.long\(\)"):
         network(x.float(), t)

@@ -4,7 +4,7 @@ import torch
 from tauleap.network import ResidualMLP
 
 
-def test_unordered_states_are_told_apart_only_as_indicators() -> None:
+def test_unordered_states_differ_only_as_indicators() -> None:
     """Of numbers, the first layer can only make something linear in the state; of indicators, anything."""
     x = torch.arange(5)[:, None]
     for one_hot, rank in ((False, 1), (True, 4)):
@@ -39,11 +39,11 @@ def test_widths_can_be_set() -> None:
     ],
 )
 @pytest.mark.usefixtures("as_users_call")
-def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+def test_impossible_sizes_raise(arguments: dict, message: str) -> None:
     with pytest.raises(TypeError if "of type" in message else ValueError, match=message):
         ResidualMLP(**arguments)
 
 
-def test_refuses_another_shape() -> None:
+def test_another_shape_raises() -> None:
     with pytest.raises(ValueError, match=r"x must be \(B, 2\), got \(3, 4\)"):
         ResidualMLP()(torch.zeros(3, 4, dtype=torch.int64), torch.rand(3))

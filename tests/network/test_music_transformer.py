@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from tauleap.network import MusicTransformer
-from tauleap.network.film import FiLM
+from tauleap.network.inputs import FiLM
 
 SMALL = {"width": 16, "heads": 2, "hidden": 32, "depth": 3, "time_hidden": 16, "time_width": 16}
 
@@ -26,7 +26,7 @@ def test_one_film_layer_per_layer_used_twice_in_the_encoder() -> None:
     torch.testing.assert_close(layer(h, embedding), wanted)
 
 
-def test_takes_sequences_of_any_length_and_knows_positions() -> None:
+def test_takes_sequences_of_any_length_and_depends_on_positions() -> None:
     network = MusicTransformer(9, **SMALL).eval()
     t = torch.tensor(0.5)
     for length in (1, 3, 300):
@@ -46,11 +46,11 @@ def test_takes_sequences_of_any_length_and_knows_positions() -> None:
         ({"num_states": 0}, "num_states must be"),
     ],
 )
-def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+def test_impossible_sizes_raise(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         MusicTransformer(**arguments)
 
 
-def test_refuses_pictures() -> None:
+def test_images_raise() -> None:
     with pytest.raises(ValueError, match=r"x must be \(B, D\), a batch of sequences, got \(2, 3, 3\)"):
         MusicTransformer(9, **SMALL)(torch.zeros(2, 3, 3, dtype=torch.int64), torch.rand(2))

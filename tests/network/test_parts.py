@@ -5,10 +5,8 @@ import math
 import pytest
 import torch
 
-from tauleap.network.encoding import normalise, one_hot
-from tauleap.network.film import FiLM
+from tauleap.network.inputs import FiLM, TimeEmbedding, normalise, one_hot, sinusoidal
 from tauleap.network.rotary import Rotation
-from tauleap.network.time_embedding import TimeEmbedding, sinusoidal
 from tauleap.network.unet_blocks import PixelAttention
 
 
@@ -18,7 +16,7 @@ def test_sinusoidal_embedding_is_the_formula() -> None:
     torch.testing.assert_close(sinusoidal(position, 8), torch.tensor(wanted, dtype=torch.float64))
 
 
-def test_times_a_thousandth_apart_are_told_apart() -> None:
+def test_times_a_thousandth_apart_give_different_outputs() -> None:
     embedded = sinusoidal(1000 * torch.linspace(0, 1, 1001, dtype=torch.float64), 32)
     assert torch.pdist(embedded).min() > 0.5
 

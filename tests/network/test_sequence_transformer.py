@@ -44,7 +44,7 @@ def test_the_class_counts_and_may_be_unknown() -> None:
 
 
 @pytest.mark.usefixtures("as_users_call")
-def test_refuses_labels_that_do_not_fit() -> None:
+def test_invalid_labels_raise() -> None:
     x, t = torch.randint(5, (4, 6)), torch.rand(4)
     with pytest.raises(ValueError, match="build it with num_classes="):
         stirred(5)(x, t, condition=torch.zeros(4, dtype=torch.int64))
@@ -85,6 +85,6 @@ def test_with_a_shape_tells_sites_apart() -> None:
         ({"dropout": 2.0}, "dropout must lie"),
     ],
 )
-def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+def test_impossible_sizes_raise(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         SequenceTransformer(**{"num_states": 5, **arguments})

@@ -90,7 +90,7 @@ class Plain(nn.Module):
         return self.weight.expand(*x.shape, -1)
 
 
-def test_networks_are_given_what_they_take() -> None:
+def test_networks_get_the_arguments_that_they_take() -> None:
     """As when they are called alone: no mask where there is no parameter for it, and an error for a missing label."""
     x = torch.zeros(2, 3, dtype=torch.int64)
     given = tl.Observed(torch.tensor([True, False, False]).expand(2, 3), x)
@@ -108,7 +108,7 @@ def test_one_time_is_handed_on_as_one() -> None:
     assert part.strides == [0]
 
 
-def test_an_idle_network_cannot_spoil_what_another_says() -> None:
+def test_an_unused_network_does_not_change_the_output() -> None:
     whole, (x, _, _, _) = TimeExperts(networks(2), at=[0.5]), batch()
     with torch.no_grad():
         next(whole.networks[1].parameters()).fill_(torch.inf)
@@ -139,7 +139,7 @@ def test_parts_that_were_trained_apart_have_the_bound_of_their_times() -> None:
         torch.testing.assert_close(loss(both, t), loss(network, t))
 
 
-def test_is_kept_with_a_model(tmp_path) -> None:
+def test_is_saved_with_a_model(tmp_path) -> None:
     process = Gaussian(6, Constant(3.0), sigma_0=3.0, sigma_r=1.0)
     model = tl.Model(process, TruncatedLogistic(TimeExperts(networks(), at=AT), 6), shape=(1, 4, 4))
     model.save(tmp_path / "model")
@@ -153,7 +153,7 @@ def test_is_kept_with_a_model(tmp_path) -> None:
 
 
 @pytest.mark.usefixtures("as_users_call")
-def test_invalid_lists_of_times_are_refused() -> None:
+def test_invalid_lists_of_times_raise() -> None:
     parts = networks(2)
     for wrong in ([], [0.3, 0.6]):
         with pytest.raises(ValueError, match=r"one time fewer.*write TimeExperts\(\[early, late\], at=\[0.3\]\)"):

@@ -180,7 +180,7 @@ def test_groups_divide_the_channels() -> None:
         ({"image_channels": 0}, "image_channels must be"),
     ],
 )
-def test_refuses_impossible_sizes(arguments: dict, message: str) -> None:
+def test_impossible_sizes_raise(arguments: dict, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         UNet(**arguments)
 

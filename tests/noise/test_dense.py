@@ -103,7 +103,7 @@ def test_the_stationary_law_keeps_small_probabilities() -> None:
     assert_relative(law, expected / expected.sum(), 1e-13)
 
 
-def test_states_left_for_good_have_no_stationary_probability() -> None:
+def test_transient_states_have_stationary_probability_0() -> None:
     law = stationary_law(one_way())
     assert law[:2].tolist() == [0.0, 0.0]
     flow = law[2:, None] * one_way()[2:, 2:]

@@ -52,7 +52,7 @@ def test_uniform_has_the_units_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("mask", "where"), [(None, 3), (0, 0), (2, 2)])
-def test_absorbing_keeps_what_it_has_masked(mask: int | None, where: int) -> None:
+def test_absorbing_never_unmasks(mask: int | None, where: int) -> None:
     process = Absorbing(4, Constant(1.5), mask=mask)
     data = [state for state in range(4) if state != where]
     x = torch.arange(4)[:, None]
@@ -103,7 +103,7 @@ def test_birth_death_once_it_is_mixed() -> None:
 
 
 @pytest.mark.parametrize("schedule", [Constant(2.0), LogLinear()])
-def test_sites_with_laws_of_their_own_are_processes_of_their_own(schedule: Schedule) -> None:
+def test_sites_with_different_priors_equal_separate_processes(schedule: Schedule) -> None:
     together = RankOne(PER_SITE, schedule)
     x = torch.randint(4, (50, 3), generator=torch.Generator().manual_seed(0))
     logits = torch.randn(50, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))

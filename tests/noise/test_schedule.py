@@ -121,7 +121,7 @@ def test_the_rate_is_never_negative(schedule: Schedule) -> None:
         assert bool((schedule.total(times.sort().values).diff() >= 0).all())
 
 
-def test_schedules_say_what_they_are() -> None:
+def test_repr_of_schedules() -> None:
     assert [repr(schedule) for schedule in SCHEDULES] == [
         "Constant(0.03)",
         "Constant(7)",

@@ -25,7 +25,7 @@ from tauleap.noise import (
     Schedule,
     Uniform,
 )
-from tauleap.objective import CompleteElbo, NoisedBatch, UniformTimes, prior_divergence
+from tauleap.objective import CompleteElbo, NoisedBatch, UniformTimes
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import random_law
@@ -84,9 +84,9 @@ def expected_bounds(reverse: ReverseProcess, x0: Tensor, count: int, known: Tens
         probability = probability[probability > 0]
         observed = Observed(known, x0[row]) if bool(known.any()) else None
         value = at_paths(CompleteElbo(), reverse, Path(probability, x0[row], x, x), float(t), observed=observed)
-        prior = torch.where(known, 0.0, prior_divergence(process, x0[row])).sum(-1)
+        prior = torch.where(known, 0.0, process.prior_divergence(x0[row])).sum(-1)
         total.index_add_(0, row, float(weight) * probability * (value - prior) / 0.99)
-    return total + torch.where(known, 0.0, prior_divergence(process, x0)).sum(-1)
+    return total + torch.where(known, 0.0, process.prior_divergence(x0)).sum(-1)
 
 
 @pytest.mark.usefixtures("unchecked")
@@ -184,14 +184,14 @@ def test_prior_term_is_the_divergence_from_the_prior(name: str) -> None:
         x0 = x0[data[torch.arange(2), x0].all(-1)]
         q = each.kernel_from(x0, 1.0, dtype=torch.float64)
         expected = (torch.xlogy(q, q) - torch.xlogy(q, each.prior())).sum(-1)
-        assert_close(prior_divergence(each, x0), expected, rtol=1e-9, atol=1e-14)
+        assert_close(each.prior_divergence(x0), expected, rtol=1e-9, atol=1e-14)
 
 
 def test_prior_term_of_a_mask_at_a_finite_time() -> None:
     """At time 1 the share alpha is not masked yet, and the prior spreads it over the data: alpha log(S - 1)."""
     process = Absorbing(6, Constant(1.5), mask=2)
     expected = math.exp(-1.5) * math.log(5)
-    assert_close(prior_divergence(process, torch.tensor([[0, 5]])), torch.full((1, 2), expected, dtype=torch.float64))
+    assert_close(process.prior_divergence(torch.tensor([[0, 5]])), torch.full((1, 2), expected, dtype=torch.float64))
 
 
 def test_a_prior_that_lacks_a_state_costs_infinity() -> None:
@@ -201,5 +201,5 @@ def test_a_prior_that_lacks_a_state_costs_infinity() -> None:
         def prior(self) -> Tensor:
             return self.stationary()
 
-    found = prior_divergence(FromTheMask(3, Constant(1.0)), torch.tensor([[0, 1]]))
+    found = FromTheMask(3, Constant(1.0)).prior_divergence(torch.tensor([[0, 1]]))
     assert torch.equal(found, torch.full((1, 2), torch.inf, dtype=torch.float64))

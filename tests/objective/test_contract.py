@@ -46,11 +46,11 @@ class TestEveryObjective(ObjectiveContract):
     def make(self) -> Objective:
         return self.objective
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_repr(self) -> None:
         assert repr(self.objective) == self.name
 
 
-def test_settings_that_are_not_the_usual_ones_are_said() -> None:
+def test_repr_has_settings_that_are_not_defaults() -> None:
     times = UniformTimes(0.05)
     assert repr(PaperElbo(passes=2, times=times)) == "PaperElbo(passes=2, times=UniformTimes(0.05))"
     assert repr(CrossEntropy("mean", times=times)) == 'CrossEntropy("mean", times=UniformTimes(0.05))'

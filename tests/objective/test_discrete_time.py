@@ -12,7 +12,7 @@ from tauleap import Observed, ReverseProcess
 from tauleap.denoise import ExactDenoiser
 from tauleap.evaluate.joint_space import joint_states, site_kernels
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, Gaussian, LogLinear, RankOne, Uniform
-from tauleap.objective import CrossEntropy, DiscreteTimeElbo, GridTimes, prior_divergence
+from tauleap.objective import CrossEntropy, DiscreteTimeElbo, GridTimes
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import random_law
 from tauleap.testing.paths import TableDenoiser, at_paths, every_path, expected_discrete
@@ -56,11 +56,11 @@ def test_every_term_is_its_definition(name: str, k: int) -> None:
     law = random_law(process.data_states.expand(2, -1), seed=1)
     path = every_path(process, law, k / steps)
     found = at_paths(DiscreteTimeElbo(steps), reverse, path, k / steps)
-    expected = steps * plain_term(reverse, path.x0, path.x, k, steps) + prior_divergence(process, path.x0).sum(-1)
+    expected = steps * plain_term(reverse, path.x0, path.x, k, steps) + process.prior_divergence(path.x0).sum(-1)
     assert_close(found, expected, rtol=1e-9, atol=1e-10)
     if k == 1:  # the last step is the reconstruction
         surprise = -reverse.posterior(path.x, 1 / steps).log_probs.gather(-1, path.x0[..., None]).sum((-1, -2))
-        assert_close(found, steps * surprise + prior_divergence(process, path.x0).sum(-1), rtol=1e-9, atol=1e-10)
+        assert_close(found, steps * surprise + process.prior_divergence(path.x0).sum(-1), rtol=1e-9, atol=1e-10)
 
 
 def test_all_terms_are_the_mean_of_the_random_one() -> None:
@@ -136,7 +136,7 @@ def test_observed_sites_are_out_of_every_term() -> None:
         for each in (table, changed)
     ]
     assert_close(values[0].value, values[1].value)
-    prior = prior_divergence(process, x0)[:, 1]
+    prior = process.prior_divergence(x0)[:, 1]
     assert_close(values[0].terms["prior"], prior)
 
 

@@ -73,7 +73,7 @@ def test_one_pass_ends_elsewhere(name: str) -> None:
         assert worst_rate(reverse, law) > 0.02
 
 
-def test_early_birth_death_rates_tell_how_far_x0_is_and_no_more() -> None:
+def test_early_birth_death_rates_depend_on_the_distance_to_x0_only() -> None:
     """As c -> 0 the rate up is beta / c times the mean distance up, sum_k k p(x + k), and likewise the rate down."""
     process = BirthDeath(6, Constant(1e-5))
     logits = torch.randn(6, 1, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(0))

@@ -153,7 +153,7 @@ def test_gradients_agree_by_monte_carlo() -> None:
     assert off.max() < 4
 
 
-def test_nothing_is_said_where_nothing_can_jump() -> None:
+def test_no_information_where_no_site_can_jump() -> None:
     """Everything is masked: Z(x) = 0, and the signal with it."""
     process = Absorbing(3, Constant(40.0))
     reverse = ReverseProcess(process, TableDenoiser.random(3, 2))
@@ -192,7 +192,7 @@ def test_jumped_is_noised_with_one_jump_of_a_scored_site() -> None:
     assert abs(to_one - 0.75) < 4 * math.sqrt(0.75 * 0.25 / len(first))
 
 
-def test_posterior_of_the_pass_is_what_is_used() -> None:
+def test_the_posterior_of_the_pass_is_used() -> None:
     """A denoiser that answers differently to x and to x~ shows which term takes which."""
     process = Uniform(3, Constant(0.7))
 

@@ -151,7 +151,7 @@ def test_any_number_of_pieces_gives_every_row_the_same_loss(name: str, masked: b
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_one_piece_is_what_an_ordinary_generator_gives() -> None:
+def test_one_piece_equals_an_ordinary_generator() -> None:
     process = PROCESSES["absorbing, much noise"]()
     x0, observed, missing = batch(process, True)
     assert observed is not None

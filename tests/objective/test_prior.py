@@ -8,7 +8,6 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tauleap.noise import Absorbing, BirthDeath, Constant, Dense, ForwardProcess, LogLinear, RankOne, Schedule, Uniform
-from tauleap.objective import prior_divergence
 from tauleap.testing.examples import cycle
 
 X0 = torch.tensor([[0, 1], [1, 0]])
@@ -34,10 +33,10 @@ def processes(schedule: Schedule) -> list[ForwardProcess]:
 @pytest.mark.parametrize("number", range(6))
 def test_another_schedule_gives_another_term(number: int) -> None:
     process, fresh = processes(Constant(0.4))[number], processes(LogLinear())[number]
-    before = prior_divergence(process, X0)
+    before = process.prior_divergence(X0)
     process.schedule = LogLinear()
-    after = prior_divergence(process, X0)
-    assert_close(after, prior_divergence(fresh, X0), rtol=0.0, atol=0.0)
+    after = process.prior_divergence(X0)
+    assert_close(after, fresh.prior_divergence(X0), rtol=0.0, atol=0.0)
     assert_close(after, term(fresh), rtol=1e-9, atol=1e-15)
     assert not torch.allclose(before, after)
 
@@ -45,24 +44,24 @@ def test_another_schedule_gives_another_term(number: int) -> None:
 def test_a_schedule_that_is_changed_in_place_gives_another_term() -> None:
     schedule = Constant(0.4)
     process = Absorbing(3, schedule)
-    prior_divergence(process, X0)
+    process.prior_divergence(X0)
     schedule.beta = 2.0
-    assert_close(prior_divergence(process, X0), prior_divergence(Absorbing(3, Constant(2.0)), X0), rtol=0.0, atol=0.0)
+    assert_close(process.prior_divergence(X0), Absorbing(3, Constant(2.0)).prior_divergence(X0), rtol=0.0, atol=0.0)
 
 
 @pytest.mark.parametrize("how", ["assigned", "in place", "loaded"])
-def test_another_law_gives_another_term(how: str) -> None:
+def test_another_prior_gives_another_term(how: str) -> None:
     law = torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64)
     process = RankOne(torch.tensor([0.5, 0.3, 0.2]), Constant(0.4))
     fresh = RankOne(law, Constant(0.4))
-    prior_divergence(process, X0)
+    process.prior_divergence(X0)
     if how == "assigned":
         process.law = law
     elif how == "in place":
         process.law.copy_(law)
     else:
         process.load_state_dict(fresh.state_dict())
-    assert_close(prior_divergence(process, X0), prior_divergence(fresh, X0), rtol=0.0, atol=0.0)
+    assert_close(process.prior_divergence(X0), fresh.prior_divergence(X0), rtol=0.0, atol=0.0)
 
 
 def test_another_generator_gives_other_kernels() -> None:
@@ -81,9 +80,9 @@ def test_another_generator_gives_other_kernels() -> None:
 
 def test_moving_or_copying_keeps_the_term() -> None:
     process = Absorbing(3, Constant(0.4))
-    before = prior_divergence(process, X0)
+    before = process.prior_divergence(X0)
     for other in (process.to(torch.float32), copy.deepcopy(process), process.eval()):
-        assert_close(prior_divergence(other, X0), before, rtol=0.0, atol=0.0)
+        assert_close(other.prior_divergence(X0), before, rtol=0.0, atol=0.0)
 
 
 def test_the_term_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,6 +92,6 @@ def test_the_term_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = Absorbing.kernel
     monkeypatch.setattr(Absorbing, "kernel", lambda self, *args: made.append(args) or kernel(self, *args))
     for _ in range(3):
-        prior_divergence(process.train(), X0)
-        prior_divergence(process.eval(), X0)
+        process.train().prior_divergence(X0)
+        process.eval().prior_divergence(X0)
     assert len(made) == 1

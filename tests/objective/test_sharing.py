@@ -43,7 +43,7 @@ def draw_for(objective: Objective, reverse: ReverseProcess, t: float = 0.4) -> N
     ],
     ids=repr,
 )
-def test_one_pass_over_what_the_parts_need(objective: Objective, rows: list[str]) -> None:
+def test_one_pass_serves_all_parts(objective: Objective, rows: list[str]) -> None:
     reverse = model()
     draw = draw_for(objective, reverse)
     loss = objective.evaluate(draw)
@@ -81,7 +81,7 @@ def test_mean_reduction_divides_by_the_scored_sites() -> None:
     assert_close(mean, total / torch.tensor([1.0] * 4 + [2.0] * 4).double())
 
 
-def test_parts_with_different_times_are_refused() -> None:
+def test_parts_with_different_times_raise() -> None:
     with pytest.raises(ValueError, match="must have the same times"):
         CompleteElbo(times=UniformTimes(0.05)) + CrossEntropy(times=UniformTimes(0.01))
     with pytest.raises(ValueError, match="must have the same times"):
@@ -92,7 +92,7 @@ def test_parts_with_different_times_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("unchecked")
-def test_sums_of_sums_are_flat_and_say_what_they_are() -> None:
+def test_sums_of_sums_are_flat_and_have_a_repr() -> None:
     objective = 2 * (PaperElbo(passes=1) + 0.5 * CrossEntropy()) + CompleteElbo()
     assert repr(objective) == "2 * PaperElbo(passes=1) + CrossEntropy() + CompleteElbo()"
     assert repr(sum([CompleteElbo(), 0.5 * CrossEntropy()])) == "CompleteElbo() + 0.5 * CrossEntropy()"
@@ -114,7 +114,7 @@ def test_a_condition_without_rows_is_passed_as_it_is() -> None:
     assert reverse.denoiser.seen[3] is condition
 
 
-def test_missing_values_come_from_the_prior() -> None:
+def test_missing_values_are_sampled_from_the_prior() -> None:
     x0 = X0.repeat(500, 1)
     mask = torch.tensor([True, False])
     draw = NoisedBatch(

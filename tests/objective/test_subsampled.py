@@ -169,7 +169,7 @@ def test_a_logistic_has_logits_only_where_they_are_looked_at() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_refused(make, said) -> None:
+def test_impossible_values_raise(make, said) -> None:
     with pytest.raises(ValueError, match=said):
         make()
 
@@ -177,13 +177,13 @@ def test_what_cannot_be_is_refused(make, said) -> None:
 @pytest.mark.parametrize(
     "objective", [Subsampled(CompleteElbo()), CompleteElbo() + Subsampled(CompleteElbo(), samples_per_time=2)]
 )
-def test_sites_with_laws_of_their_own_are_refused(objective: Objective) -> None:
+def test_sites_with_different_distributions_raise(objective: Objective) -> None:
     laws = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]]).repeat(2, 1).view(2, 2, 3)
     with pytest.raises(ValueError, match="different priors"):
         objective(reverse(RankOne(laws, Constant(2.0))), data(4))
 
 
-def test_an_objective_of_ones_own_sees_the_part() -> None:
+def test_a_user_objective_gets_the_subset_of_sites() -> None:
     class Changed(Objective):
         def evaluate(self, draw: LossBatch) -> Loss:
             assert draw.x_t.shape == draw.x0.shape == (2, 6)
@@ -194,7 +194,7 @@ def test_an_objective_of_ones_own_sees_the_part() -> None:
     assert loss.value.shape == (4,)
 
 
-def test_a_look_without_gradients_does_not_take_them_away() -> None:
+def test_evaluation_without_gradients_does_not_disable_them() -> None:
     mean, log_scale = torch.zeros(2, 3, requires_grad=True), torch.zeros(2, 3)
     posterior = LogisticParameters(mean, log_scale, 5)
     with torch.no_grad():

@@ -78,7 +78,7 @@ def test_weighted_means_are_means_over_the_times(times: Times) -> None:
 
 
 @pytest.mark.parametrize("times", LAWS, ids=repr)
-def test_draws_are_spread_and_each_sample_has_the_whole_law(times: Times) -> None:
+def test_times_are_stratified_and_each_has_the_whole_distribution(times: Times) -> None:
     """Level 1e-4 for each Kolmogorov-Smirnov test."""
     generator = torch.Generator().manual_seed(0)
     batches = torch.stack([times.draw(8, generator=generator)[0] for _ in range(600)])
@@ -122,7 +122,7 @@ def test_gradients_are_right_under_importance_sampling(make) -> None:
 
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ["complete", "paper, 2 passes", "paper, 1 pass", "cross entropy", "sum"])
-def test_gradients_agree_by_monte_carlo_for_every_law_of_times(name: str) -> None:
+def test_gradients_agree_by_monte_carlo_for_every_distribution_of_times(name: str) -> None:
     """Independent, stratified and weighted times: pairs of them within 4 standard errors in every entry."""
     generator = torch.Generator().manual_seed(0)
     found = []
@@ -176,7 +176,7 @@ def test_fitted_times_have_less_variance() -> None:
     assert spreads[1] < 0.5 * spreads[0]
 
 
-def test_equal_laws_are_equal() -> None:
+def test_equal_distributions_compare_equal() -> None:
     assert UniformTimes() == UniformTimes(0.01)
     assert UniformTimes() != UniformTimes(0.02)
     assert WeightedTimes([1.0, 2.0]) == WeightedTimes([2.0, 4.0])
@@ -184,7 +184,7 @@ def test_equal_laws_are_equal() -> None:
     assert len({UniformTimes(), UniformTimes(), GridTimes(5)}) == 2
 
 
-def test_what_differs_says_so() -> None:
+def test_different_distributions_compare_unequal() -> None:
     assert repr(WeightedTimes([3.0, 1.0])) == "WeightedTimes([0.75, 0.25], 0.01)"
     assert repr(LogUniformTimes(0.1)) == "LogUniformTimes(0.1)"
     assert repr(ReweightedTimes(0.1, power=1.5)) == "ReweightedTimes(0.1, power=1.5)"

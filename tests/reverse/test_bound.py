@@ -74,7 +74,7 @@ def test_falls_as_the_noise_grows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["uniform", "absorbing", "rank one", "birth/death", "Gaussian"])
-def test_events_come_at_the_rate_of_the_bound(name: str) -> None:
+def test_events_occur_at_the_bounding_rate(name: str) -> None:
     """The integral of the bound up to the event is exponential with mean 1: its mean and spread, to 4 sigma."""
     process, n = PROCESSES[name], 20_000
     total = process.schedule.total

@@ -66,7 +66,7 @@ def test_rates_are_those_of_the_formula(process: ForwardProcess, t: float) -> No
 
 @pytest.mark.parametrize("t", [0.01, 1.0])
 @pytest.mark.parametrize("draws", [500, 2000])
-def test_destinations_have_the_law_of_the_rates(process: ForwardProcess, t: float, draws: int) -> None:
+def test_destinations_have_the_distribution_of_the_rates(process: ForwardProcess, t: float, draws: int) -> None:
     """Few draws and many may be made in different ways. Chi-square, seed 0, level ``laws.LEVEL``."""
     size = process.num_states
     x = at_the_borders(size)
@@ -161,7 +161,7 @@ def test_the_posterior_given_is_the_posterior_used() -> None:
     assert bool((drawn != x.flatten()).all())
 
 
-def test_asking_leaves_the_posterior_as_it_was() -> None:
+def test_evaluation_does_not_change_the_posterior() -> None:
     for process in (Uniform(4, Constant(0.5)), BirthDeath(4, Constant(0.5)), Absorbing(4, Constant(0.5))):
         logits = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
         before = logits.clone()

@@ -75,7 +75,7 @@ def test_many_draws_of_jumps_that_go_far(way: str, monkeypatch: pytest.MonkeyPat
     assert sum(taken) > 1000, "the draws went another way than the one to test"
 
 
-def test_many_draws_where_the_denoiser_is_sure_of_what_cannot_be() -> None:
+def test_many_samples_with_an_impossible_prediction() -> None:
     """States only ever grow, so that no x0 above x is possible, however likely the denoiser finds it."""
     up = torch.diag(torch.ones(SIZE - 1), 1) + torch.diag(torch.full((SIZE - 2,), 0.5), 2)
     process = Dense(up - torch.diag(up.sum(-1)), Constant(20.0))

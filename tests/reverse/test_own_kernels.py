@@ -221,7 +221,7 @@ SAMPLERS: list[Sampler] = [
 
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
 @pytest.mark.parametrize("name", processes())
-def test_every_sampler_leads_back_to_the_law(name: str, sampler: Sampler) -> None:
+def test_every_sampler_recovers_the_data_distribution(name: str, sampler: Sampler) -> None:
     """Chi-square over all pairs of two sites; the start is the exact q_1, since the blocks never mix."""
     process = processes()[name]
     law = random_law(process.data_states.expand(2, -1), 3)

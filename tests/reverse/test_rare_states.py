@@ -202,7 +202,7 @@ def test_step_probabilities_of_rare_states_sum_to_one() -> None:
         assert bool((step >= 0).all())
 
 
-def test_sites_with_laws_of_their_own() -> None:
+def test_sites_with_different_distributions() -> None:
     """The same, where another site of the row has an even law."""
     laws = torch.stack([rare_prior(8), torch.full((8,), 1 / 8, dtype=torch.float64)])
     together = RankOne(laws, LogLinear())

@@ -96,7 +96,7 @@ def test_gradients_flow() -> None:
         assert torch.autograd.gradcheck(step, (logits.requires_grad_(), process)), name
 
 
-def test_refuses_a_later_time() -> None:
+def test_a_later_time_raises() -> None:
     process = Uniform(SIZE, Constant(0.4))
     reverse = ReverseProcess(process, Says(torch.zeros(1, 2, SIZE)))
     with pytest.raises(ValueError, match="s must not be later than t"):

@@ -143,7 +143,7 @@ def test_a_step_needs_an_observed(reverse: ReverseProcess) -> None:
     ],
     ids=repr,
 )
-def test_a_denoiser_that_contradicts_what_it_is_asked_about(sampler: Any) -> None:
+def test_a_denoiser_that_contradicts_its_input(sampler: Any) -> None:
     """Sure of an x0 from which x cannot come: a step, a corrector and the final pass have nothing to draw from."""
     process = BirthDeath(256, Constant(0.1))
     sure = torch.full((4, 1, 256), -torch.inf)

@@ -48,7 +48,7 @@ def test_completions_count_the_sites_that_are_drawn() -> None:
     assert isinstance(model.sampling_plan(steps=2).sampler, Ancestral)
 
 
-def test_no_site_is_left_masked_by_a_draw_of_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_site_stays_masked_if_a_random_number_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     from tauleap import _draw
 
     uniforms = _draw.uniforms
@@ -83,7 +83,7 @@ def test_other_requests_have_ancestral_steps(process: tl.noise.ForwardProcess, s
     assert f"in {steps} steps, {name} grid" in str(plan)
 
 
-def test_what_is_given_stays() -> None:
+def test_observed_sites_do_not_change() -> None:
     process = Absorbing(4, LogLinear())
     plan = choose_sampling(process, 3, sampler=TauLeaping("last"))
     assert repr(plan.sampler) == "TauLeaping('last')"

@@ -19,7 +19,7 @@ def exact_samplers(name: str) -> list[Sampler]:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("sites", [1, 2, 3])
-def test_the_law_of_the_data(name: str, sites: int, generator: torch.Generator) -> None:
+def test_samples_have_the_data_distribution(name: str, sites: int, generator: torch.Generator) -> None:
     """At a small time, with the little noise that there is; where the bound is wide not so small as to take long."""
     reverse, law = correlated(name, sites)
     end = 0.05 if reverse.process.ordinal else 0.01
@@ -42,7 +42,7 @@ def test_first_hitting_reaches_time_0(generator: torch.Generator) -> None:
     assert_drawn_from(counts(found.x0, law), law.reshape(-1), LEVEL)
 
 
-def test_next_reaction_has_the_law_of_its_rule(generator: torch.Generator) -> None:
+def test_next_reaction_has_the_distribution_of_its_rule(generator: torch.Generator) -> None:
     """With a coarse step, whose error is there: the law pushed through the same rule, and not q."""
     reverse, law = correlated("uniform", sites=2)
     sampler, times = NextReaction(step=0.3), [1.0, 0.1]
@@ -54,7 +54,7 @@ def test_next_reaction_has_the_law_of_its_rule(generator: torch.Generator) -> No
         assert_drawn_from(counts(found.x0, expected), marginal(reverse, law, 0.1).reshape(-1), LEVEL)
 
 
-def test_the_grid_does_not_change_the_law_of_an_exact_sampler(generator: torch.Generator) -> None:
+def test_the_grid_does_not_change_the_distribution_of_an_exact_sampler(generator: torch.Generator) -> None:
     reverse, law = correlated("Gaussian", sites=2)
     start = reverse.process.noise(draws(law, 20_000, generator), 1.0, generator=generator)
     grid = [1.0, 0.9, 0.5, 0.3, 0.1]

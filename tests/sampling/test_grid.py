@@ -24,7 +24,7 @@ def test_grids_decrease_between_their_ends(steps: int, start: float, end: float)
         assert check_grid(grid) == grid.tolist()
 
 
-def test_what_is_uniform_in_each() -> None:
+def test_each_grid_is_uniform_in_its_variable() -> None:
     schedule = LogLinear()
     steps = uniform_grid(20).diff()
     torch.testing.assert_close(steps, steps[:1].expand(20), rtol=1e-12, atol=0.0)
@@ -62,7 +62,7 @@ def test_any_decreasing_times_are_a_grid(times: object) -> None:
         (torch.rand(2, 2), ValueError, "must have one axis"),
     ],
 )
-def test_refuses_what_is_no_grid(grid: object, error: type[Exception], message: str) -> None:
+def test_invalid_grids_raise(grid: object, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         check_grid(grid)
 
@@ -79,7 +79,7 @@ def test_refuses_what_is_no_grid(grid: object, error: type[Exception], message: 
         (4, {"start": 1.1}, ValueError, "leads from start to an earlier end"),
     ],
 )
-def test_refuses_steps_and_ends(steps: int, arguments: dict, error: type[Exception], message: str) -> None:
+def test_invalid_steps_and_ends_raise(steps: int, arguments: dict, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         uniform_grid(steps, **arguments)
     with pytest.raises(error, match=message):

@@ -75,7 +75,7 @@ def fits(sampler: Sampler, reverse: ReverseProcess) -> bool:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_rates_are_those_of_the_conditional_law(name: str, pattern: str) -> None:
+def test_rates_are_those_of_the_conditional_distribution(name: str, pattern: str) -> None:
     given = PATTERNS[pattern]
     reverse, law = correlated(name, SITES)
     rest, _ = conditional(reverse, law, given)
@@ -96,7 +96,7 @@ def test_rates_are_those_of_the_conditional_law(name: str, pattern: str) -> None
 
 
 @pytest.mark.parametrize(("name", "pattern"), list(zip(NAMES, PATTERNS, strict=True)))
-def test_every_sampler_has_the_law_that_it_has_for_the_conditional_law(
+def test_every_sampler_agrees_with_the_conditional_distribution(
     name: str, pattern: str, generator: torch.Generator
 ) -> None:
     """On a coarse grid, against the law pushed through the same steps; exact samplers against q itself.

@@ -172,7 +172,7 @@ def test_the_condition_is_split_with_the_batch() -> None:
         assert torch.equal(found.x0, condition[:, None].expand(7, 2))
 
 
-def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
+def test_no_gradients_are_recorded(reverse: ReverseProcess) -> None:
     counting = _Counting(reverse.denoiser)
     with torch.enable_grad():
         sample(ReverseProcess(reverse.process, counting), Ancestral(), (3, 2), grid=uniform_grid(2), generator=seed())
@@ -181,7 +181,7 @@ def test_no_gradients_are_kept(reverse: ReverseProcess) -> None:
     assert counting.passes_with_gradients == 0
 
 
-def test_the_denoiser_is_asked_once_about_the_last_states(reverse: ReverseProcess) -> None:
+def test_the_denoiser_is_evaluated_once_at_the_last_states(reverse: ReverseProcess) -> None:
     """The trace and the final step use one network evaluation."""
     counting = _Counting(reverse.denoiser)
     for final, passes in (("mode", 5), ("sample", 5), ("none", 5)):
@@ -198,7 +198,7 @@ def test_the_denoiser_is_asked_once_about_the_last_states(reverse: ReverseProces
         assert found.info.evaluations == counting.passes == passes
 
 
-def test_a_sampler_says_all_its_settings() -> None:
+def test_repr_has_all_settings() -> None:
     said = "WithCorrector(TauLeaping('last'), steps=2, scale=0.5, start=0.9, multiple_jumps='reject')"
     assert repr(WithCorrector(TauLeaping("last"), 2, 0.5, 0.9, "reject")) == said
     assert repr(WithCorrector(Ancestral(), 1)) == "WithCorrector(Ancestral(), steps=1, scale=1, start=1)"

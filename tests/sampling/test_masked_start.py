@@ -106,7 +106,7 @@ def test_other_processes_start_from_their_prior() -> None:
         assert torch.equal(process.sampling_prior(), process.prior())
 
 
-def test_the_exact_law_of_samples_starts_masked_too() -> None:
+def test_the_exact_distribution_of_samples_starts_masked() -> None:
     """The pushed law and draws agree, where a start from the prior of the bound would differ by 4 % at each site."""
     reverse, sampler = ReverseProcess(Absorbing(4, Constant(3.0)), WithoutStateZero()), Ancestral()
     law = sample_law(sampler, reverse, 2, uniform_grid(3), final="sample")

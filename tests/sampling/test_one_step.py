@@ -72,7 +72,7 @@ def by_their_number_and_destinations(rates: Tensor, x: int, tau: float, how: Mul
 @pytest.mark.parametrize("how", TREATMENTS)
 @pytest.mark.parametrize("x", [0, 1, 2])
 @pytest.mark.parametrize("tau", [0.05, 1.5])
-def test_the_two_forms_have_the_same_law(how: MultipleJumps, x: int, tau: float) -> None:
+def test_the_two_forms_have_the_same_distribution(how: MultipleJumps, x: int, tau: float) -> None:
     rates = torch.tensor([0.7, 1.9, 0.4], dtype=torch.float64)
     rates[x] = 0.0
     plain = by_a_poisson_variable_for_every_state(rates, x, tau, how)
@@ -91,7 +91,7 @@ def busy() -> ReverseProcess:
 
 
 @pytest.mark.parametrize("how", TREATMENTS)
-def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator: torch.Generator) -> None:
+def test_samples_have_that_distribution(how: MultipleJumps, busy: ReverseProcess, generator: torch.Generator) -> None:
     """Two sites at once: chi-square on 1e5 draws, level 1e-3."""
     t, s = 0.9, 0.5
     x = torch.tensor([[1, 2]])
@@ -102,7 +102,7 @@ def test_draws_have_that_law(how: MultipleJumps, busy: ReverseProcess, generator
 
 @pytest.mark.parametrize("corrector", [False, True])
 @pytest.mark.parametrize("many", [0, 10**6], ids=["for every state", "one by one"])
-def test_jumps_that_are_added_have_that_law_in_either_way(
+def test_added_jumps_have_that_distribution_in_both_implementations(
     many: int, corrector: bool, busy: ReverseProcess, generator: torch.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Chi-square on 1e5 draws, level 1e-3; a site that is given stays."""
@@ -120,7 +120,9 @@ def test_jumps_that_are_added_have_that_law_in_either_way(
 
 
 @pytest.mark.parametrize(("name", "how"), LEAPS)
-def test_draws_have_that_law_under_every_noise(name: str, how: MultipleJumps, generator: torch.Generator) -> None:
+def test_samples_have_that_distribution_under_every_noise(
+    name: str, how: MultipleJumps, generator: torch.Generator
+) -> None:
     """From states with all that a site can be, masked or not, at an end or not; Poisson variables for every state."""
     reverse, _ = correlated(name, sites=2)
     t, s, size = 0.8, 0.3, reverse.process.num_states

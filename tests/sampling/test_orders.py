@@ -66,7 +66,7 @@ def d3pm(reverse: ReverseProcess, law: Tensor, k: int) -> Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_d3pm_misses_the_law_of_two_sites_by_one_over_k_and_that_of_one_by_nothing(name: str) -> None:
+def test_d3pm_has_an_error_of_order_1_over_k_for_two_sites_and_none_for_one(name: str) -> None:
     """On its K times, with the exact posterior and the last step of the D3PM sampler: Appendix G."""
     one = correlated(name, sites=1)
     assert total_variation(d3pm(*one, 3), one[1]) < 1e-12
@@ -83,7 +83,7 @@ def test_looking_ahead_halves_the_error_of_ancestral_steps(name: str) -> None:
 
 
 @pytest.mark.parametrize("theta", [0.4, 0.5])
-def test_trapezoidal_is_of_order_2_for_a_smooth_law(theta: float) -> None:
+def test_trapezoidal_has_order_2_for_a_smooth_distribution(theta: float) -> None:
     assert order(Trapezoidal(theta), smooth("birth/death", sites=1), (16, 32, 64)) >= 1.8
 
 
@@ -105,7 +105,7 @@ def test_first_jump_is_exact_for_two_masked_sites() -> None:
     assert error(FirstJump(), correlated("absorbing", sites=2), 6) < 1e-9  # that of the integral over its time
 
 
-def test_extrapolated_is_of_order_2_for_a_smooth_law() -> None:
+def test_extrapolated_has_order_2_for_a_smooth_distribution() -> None:
     assert order(Extrapolated(), smooth("birth/death", sites=2, num_states=5), (8, 16, 32)) >= 1.8
 
 
@@ -130,7 +130,7 @@ def test_a_corrector_leap_keeps_the_marginal_to_order_2(name: str, how: Multiple
         assert slope(taus, errors) >= 1.8
 
 
-def test_a_corrector_brings_the_law_closer_to_the_marginal() -> None:
+def test_a_corrector_reduces_the_distance_to_the_marginal() -> None:
     reverse, law = correlated("uniform", sites=2)
     kept, far = marginal(reverse, law, 0.3), torch.full_like(law, 1 / law.numel())
     distances = [total_variation(far, kept)]

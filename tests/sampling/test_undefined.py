@@ -129,7 +129,7 @@ def test_a_truncated_logistic(moment: str) -> None:
         sample(reverse, TauLeaping("last"), (4, 3, 2), grid=[1.0, 0.5])
 
 
-def test_a_posterior_that_excludes_what_x_can_come_from(moment: str) -> None:
+def test_a_posterior_that_excludes_every_possible_x0(moment: str) -> None:
     """A masked model that is sure of state 1, given a site that is known to be 0: the mode would be some state."""
     network = Broken()
     network.forward = lambda x, t: torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0]).expand(*x.shape, 4)

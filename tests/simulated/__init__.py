@@ -58,7 +58,7 @@ __all__ = ["Generator", "Simulated", "active", "hook_exists", "register", "uploa
 
 @contextmanager
 def active(*, float64: bool = True) -> Iterator[torch.device]:
-    """Make ``sim`` available for a while, which is what the fixtures do.
+    """Make ``sim`` available in a context, as the fixtures do.
 
     Args:
         float64: whether the device has this dtype.
@@ -92,7 +92,7 @@ def _new_part(cls: type[PartOfBatch], part: int, parts: int, device: Any = "cpu"
 
 
 def _forget_devices() -> None:
-    """What the package has found out about ``sim`` is only true as long as it is what it is."""
+    """Clear what the package has cached about ``sim``, since its properties change."""
     for found in (_device.has_float64, _device._has_generators, _device.autocast_types):
         found.cache_clear()
 
@@ -126,7 +126,7 @@ def _counted(name: str) -> Iterator[Counter[str]]:
 
 
 class _OneDevice(torch.overrides.TorchFunctionMode):
-    """Refuses draws on the CPU with a generator of ``sim``, which the CPU's own operations cannot see."""
+    """Raise for random operations on the CPU with a generator of ``sim``, which the CPU cannot use."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if not kwargs and len(args) < 2:  # attributes, which are most of the calls

@@ -100,7 +100,7 @@ def register() -> None:
 
 
 def _copy_from(source: torch.Tensor, target: torch.Tensor, non_blocking: bool = False) -> torch.Tensor:
-    """What ``torch.tensor(..., device="sim")`` ends in; no Python function bears this name, so the fallback fails."""
+    """Implement ``torch.tensor(..., device="sim")``; no Python function has this name, so the fallback fails."""
     return written(target, source, non_blocking)
 
 

@@ -1,4 +1,4 @@
-"""What the simulated device remembers: its switches, its counts and its generators."""
+"""The state of the simulated device: its switches, counts and generators."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from weakref import WeakValueDictionary
 import torch
 
 Original = torch.Generator
-"""PyTorch's own class, whatever ``torch.Generator`` is at the moment."""
+"""The generator class of PyTorch, which stays the same while ``torch.Generator`` is replaced."""
 
 
 class _State:
     device: torch.device
-    """``sim``, once it is registered: PyTorch does not know the name before."""
+    """Return the device ``sim``, which PyTorch knows only after its registration."""
     available = False
     float64 = True
     memory = (2**30, 2**31)
@@ -29,7 +29,7 @@ state = _State()
 
 
 class Generator(Original):
-    """A generator on ``sim``: it draws the numbers of a CPU generator with the same seed."""
+    """A generator on ``sim`` that returns the numbers of a CPU generator with the same seed."""
 
     device = property(lambda _: state.device)  # pyright: ignore
 
@@ -52,7 +52,7 @@ _living: WeakValueDictionary[int, Generator] = WeakValueDictionary()
 
 
 def lives_on_sim(generator: torch.Generator) -> bool:
-    """Return whether it is a ``Generator``, also where PyTorch hands on its C++ part in a new Python object."""
+    """Return whether it is a ``Generator``, also if PyTorch wraps its C++ part in a new Python object."""
     return generator._cdata in _living
 
 
@@ -72,4 +72,4 @@ class _GeneratorType(type):
 
 
 class AnyGenerator(metaclass=_GeneratorType):
-    """It stands in for ``torch.Generator``, whose C++ part has no hook for generators of a Python backend."""
+    """Replace ``torch.Generator``, whose C++ part has no hook for generators of a Python backend."""

@@ -234,7 +234,7 @@ def _count(func: Any, name: str, args: Any, kwargs: Any) -> None:
 
 
 def _drawn(func: Any, args: Any, kwargs: Any) -> Any:
-    """Draws with the device's own default generator where none is given."""
+    """Sample with the default generator of the device if none is given."""
     if any(isinstance(a, Original) for a in (*args, *kwargs.values())):
         return func(*args, **kwargs)
     if any(argument.name == "generator" for argument in func._schema.arguments):

@@ -161,8 +161,9 @@ def test_a_folder_that_only_looks_like_a_run_is_refused(recipe, half: Path, name
     (half / name).parent.mkdir(exist_ok=True)
     (half / name).write_text(text)
     before = contents(half)
-    told = rf"holds checkpoints, but no {MARKER}, and {name.partition('/')[0]} is not of a run: .* name of a new folder"
-    with pytest.raises(ValueError, match=told):
+    entry = name.partition("/")[0]
+    message = rf"holds checkpoints, but no {MARKER}, and {entry} is not part of a run: .* name of a new folder"
+    with pytest.raises(ValueError, match=message):
         go_on(recipe, half)
     assert contents(half) == before
 
@@ -170,13 +171,13 @@ def test_a_folder_that_only_looks_like_a_run_is_refused(recipe, half: Path, name
 @pytest.mark.parametrize(
     "text", ["step,price\n1,2\n500,3\n900,4\n", "step,loss,lr,mine\n5,1,2,3\n900,1,2,", "step,price", "step,loss,lr,x"]
 )
-def test_a_log_with_other_columns_is_put_aside_whole(tmp_path: Path, text: str) -> None:
+def test_a_log_with_other_columns_is_renamed(tmp_path: Path, text: str) -> None:
     (tmp_path / "train.csv").write_text(text)
-    told: list[str] = []
-    Logs(tmp_path, 10, tensorboard=False, say=told.append).write("train", 15, {"loss": 1.0, "lr": 0.5})
+    lines: list[str] = []
+    Logs(tmp_path, 10, tensorboard=False, say=lines.append).write("train", 15, {"loss": 1.0, "lr": 0.5})
     assert (tmp_path / "other-train.csv").read_text() == text
     assert (tmp_path / "train.csv").read_text() == "step,loss,lr\n15,1.0,0.5\n"
-    assert told == [f"{tmp_path / 'train.csv'} has other columns: it was put aside as other-train.csv"]
+    assert lines == [f"{tmp_path / 'train.csv'} has other columns: it was renamed to other-train.csv"]
     assert len(list(tmp_path.iterdir())) == 2
 
 
@@ -235,7 +236,7 @@ def test_only_plain_files_of_a_run_are_written(recipe, half: Path, tmp_path: Pat
         go_on(recipe, half)
     words = {"link": "a link", "dangling link": "a link", "FIFO": "a FIFO", "folder": "a folder"}
     assert str(caught.value) == (
-        f"{half / name} is {words[kind]}, it must be a plain file: move it away and give the same command again"
+        f"{half / name} is {words[kind]}, it must be a plain file: move it away and run the same command again"
     )
     assert mine.exists() == (kind == "link")
     if kind == "link":
@@ -256,7 +257,7 @@ def test_a_log_that_becomes_a_link_is_not_written_through(tmp_path: Path) -> Non
 def test_a_foreign_name_in_the_way_of_a_checkpoint_is_said(recipe, half: Path) -> None:
     (half / "step-00000015").mkdir()
     (half / "step-00000015" / "notes.txt").write_text("mine")
-    with pytest.raises(FileExistsError, match=r"step-00000015 is in the way of a checkpoint: move it away"):
+    with pytest.raises(FileExistsError, match=r"step-00000015 already exists and is not a checkpoint: move it away"):
         go_on(recipe, half)
     assert (half / "step-00000015" / "notes.txt").read_text() == "mine"
 
@@ -295,20 +296,20 @@ DAMAGE: dict[str, tuple[Callable[[bytes], bytes], list[int]]] = {
 
 @pytest.mark.parametrize("name", ["train", "validation"])
 @pytest.mark.parametrize("kind", DAMAGE)
-def test_damaged_logs_are_repaired_or_put_aside(runs: Path, tmp_path: Path, name: str, kind: str) -> None:
+def test_damaged_logs_are_repaired_or_renamed(runs: Path, tmp_path: Path, name: str, kind: str) -> None:
     damage, left = DAMAGE[kind]
     log, content = tmp_path / f"{name}.csv", (runs / "half" / f"{name}.csv").read_bytes()
     log.write_bytes(damage(content))
     (tmp_path / f"damaged-{log.name}").write_text("an older one")
-    told: list[str] = []
+    lines: list[str] = []
     header, *rows = content.splitlines(keepends=True)
     values = dict.fromkeys(header.decode().strip().split(",")[1:], 0.5)
-    Logs(tmp_path, 10, tensorboard=False, say=told.append)
+    Logs(tmp_path, 10, tensorboard=False, say=lines.append)
     assert log.read_bytes() == damage(content)
-    Logs(tmp_path, 10, tensorboard=False, say=told.append).write(name, 15, values)
-    assert len(told) == 1
-    assert f"{log} has " in told[0]
-    assert f"damaged-2-{log.name}" in told[0]
+    Logs(tmp_path, 10, tensorboard=False, say=lines.append).write(name, 15, values)
+    assert len(lines) == 1
+    assert f"{log} has " in lines[0]
+    assert f"damaged-2-{log.name}" in lines[0]
     assert (tmp_path / f"damaged-{log.name}").read_text() == "an older one"
     assert (tmp_path / f"damaged-2-{log.name}").read_bytes() == damage(content)
     kept = [row for row in rows if int(row.split(b",")[0]) in left]
@@ -316,17 +317,17 @@ def test_damaged_logs_are_repaired_or_put_aside(runs: Path, tmp_path: Path, name
     # Killed after the copy was made and before the log was repaired, it makes no other copy.
     log.write_bytes(damage(content))
     if left:
-        Logs(tmp_path, 10, tensorboard=False, say=told.append).write(name, 15, values)
-        assert f"damaged-2-{log.name}" in told[1]
+        Logs(tmp_path, 10, tensorboard=False, say=lines.append).write(name, 15, values)
+        assert f"damaged-2-{log.name}" in lines[1]
         assert not (tmp_path / f"damaged-3-{log.name}").exists()
 
 
 def test_damaged_logs_do_not_stop_a_run(recipe, runs: Path, half: Path) -> None:
     for name in ("train.csv", "validation.csv"):
         (half / name).write_bytes(break_line((half / name).read_bytes(), 1, b"\xff"))
-    told = go_on(recipe, half)
+    lines = go_on(recipe, half)
     for name in ("train.csv", "validation.csv"):
-        assert f"{half / name} has 1 rows that cannot be read (line 2): the file was kept as damaged-{name}" in told
+        assert f"{half / name} has 1 rows that cannot be read (line 2): a copy of the file is damaged-{name}" in lines
         assert lines(half / name) == [line for line in lines(runs / "whole" / name) if not line.startswith("5,")]
 
 
@@ -352,11 +353,11 @@ def test_a_log_that_is_another_file_is_not_written_through(tmp_path: Path) -> No
     (tmp_path / "mine.csv").write_text("step,a\n99,1\n")
     (tmp_path / "train.csv").symlink_to("mine.csv")
     os.mkfifo(tmp_path / "validation.csv")
-    told: list[str] = []
-    logs = Logs(tmp_path, 0, tensorboard=False, say=told.append)
+    lines: list[str] = []
+    logs = Logs(tmp_path, 0, tensorboard=False, say=lines.append)
     logs.write("train", 5, {"a": 1.0})
     logs.write("validation", 5, {"a": 1.0})
-    assert len(told) == 2
+    assert len(lines) == 2
     assert (tmp_path / "mine.csv").read_text() == "step,a\n99,1\n"
     assert (tmp_path / "train.csv").read_text() == (tmp_path / "validation.csv").read_text() == "step,a\n5,1.0\n"
 
@@ -379,11 +380,11 @@ def test_a_copied_run_goes_on_and_samples(recipe, runs: Path, tmp_path: Path, ho
     (out / "step-y").mkdir()
     expected = tl.load(runs / "half").sample(8, steps=2, seed=0)
     assert tl.load(out).sample(8, steps=2, seed=0).equal(expected)
-    told = go_on(recipe, out)
+    lines = go_on(recipe, out)
     assert_same_run(out, runs / "whole")
     assert (out / "latest").is_symlink()
     if how == "folder":
-        assert f"{out / 'latest'} is not a link to a checkpoint: it was put aside as copied-latest" in told
+        assert f"{out / 'latest'} is not a link to a checkpoint: it was renamed to copied-latest" in lines
         assert contents(out / "copied-latest") == contents(runs / "half" / "step-00000010")
 
 

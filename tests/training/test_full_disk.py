@@ -22,9 +22,9 @@ def small_disk(tmp_path: Path) -> Iterator[Path | None]:
 
 
 def assert_left_in_order(out: Path, log: Path, step: int) -> None:
-    told = log.read_text()
-    assert "make room and give the same command again" in told
-    assert f"the last good checkpoint is {out / f'step-{step:08d}'}" in told
+    printed = log.read_text()
+    assert "free some space and run the same command again" in printed
+    assert f"the last good checkpoint is {out / f'step-{step:08d}'}" in printed
     assert not list(out.glob(".*.tmp"))
     assert (out / "latest").resolve().name == f"step-{step:08d}"
     assert tl.load(out).shape == (3,)
@@ -43,7 +43,7 @@ def test_a_file_that_may_not_grow(nursery, tmp_path: Path) -> None:
 
 
 def test_a_disk_that_fills_up(nursery, small_disk: Path | None, tmp_path: Path) -> None:
-    """Checkpoints are written until there is no room; then room is made and the run goes on to its end."""
+    """Checkpoints are written until there is no room; then space is freed and the run resumes to its end."""
     if small_disk is None:  # the test above has shown the same without mounting anything
         return
     order = {"settings": {"steps": 60, "checkpoint_every": 10}, "run": {"keep": 100}}

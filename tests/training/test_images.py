@@ -136,17 +136,18 @@ def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
     model = tl.load(done.checkpoint)
     assert bool((model.denoiser.network.classes.weight != 0).any())
     x, t = torch.zeros(2, 1, 28, 28, dtype=torch.int64), 0.5
-    told, untold = (model.reverse.posterior(x, t, condition=c).logits for c in (torch.tensor([3, 3]), None))
-    assert not torch.equal(told, untold)
+    labels = torch.tensor([3, 3])
+    conditional, unconditional = (model.reverse.posterior(x, t, condition=c).logits for c in (labels, None))
+    assert not torch.equal(conditional, unconditional)
     path = saved(tmp_path / "digits.npz", (28, 28))
-    for labels, told in ((True, True), (False, False), (None, True)):
+    for labels, has_labels in ((True, True), (False, False), (None, True)):
         kept, held_out = mnist(path, labels=labels).data()
-        assert (kept.condition is not None) == told
+        assert (kept.condition is not None) == has_labels
         assert held_out.condition is None  # bits/dim of pictures alone
-    assert mnist(path, denoiser=small_denoiser).data()[0].condition is None  # its network could not be told
+    assert mnist(path, denoiser=small_denoiser).data()[0].condition is None  # its network does not take labels
     with np.load(path) as arrays:
         np.savez(tmp_path / "bare.npz", x_train=arrays["x_train"], x_test=arrays["x_test"])
-    with pytest.raises(ValueError, match=r"bare.npz has no digits \(y_train\) to tell"):
+    with pytest.raises(ValueError, match=r"bare.npz has no class labels \(y_train\)"):
         mnist(tmp_path / "bare.npz").data()
 
 

@@ -1,4 +1,4 @@
-"""What a run does between its steps, and when it must not go on."""
+"""The training loop: work between the steps, and when a run must stop or not be resumed."""
 
 import csv
 import dataclasses
@@ -105,7 +105,7 @@ def test_pieces_give_the_gradient_of_the_whole(recipe, tmp_path: Path, objective
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"lr": 0.02}, "settings.lr: 0.01 -> 0.02"),
         ({"batch_size": 16}, "settings.batch_size: 8 -> 16"),
@@ -113,12 +113,12 @@ def test_pieces_give_the_gradient_of_the_whole(recipe, tmp_path: Path, objective
         ({"dropout": 0.2}, "model.denoiser.network.dropout: 0.1 -> 0.2"),
     ],
 )
-def test_another_recipe_is_refused_with_the_difference(recipe, tmp_path: Path, changes: dict, told: str) -> None:
+def test_another_recipe_is_refused_with_the_difference(recipe, tmp_path: Path, changes: dict, message: str) -> None:
     train(recipe(steps=2), run(tmp_path), console=quiet())
     before = weights(tmp_path)
     with pytest.raises(ValueError, match="holds a run of another recipe") as refusal:
         train(recipe(steps=4, **changes), run(tmp_path), console=quiet())
-    assert told in str(refusal.value)
+    assert message in str(refusal.value)
     assert str(refusal.value).count("->") == 1
     assert weights(tmp_path) == before
 
@@ -154,15 +154,15 @@ class Exploding(Objective):
 def test_a_loss_that_is_not_a_number(recipe, tmp_path: Path) -> None:
     with pytest.raises(NonFiniteError) as stopped:
         train(dataclasses.replace(recipe(), objective=Exploding()), run(tmp_path), console=quiet())
-    told = str(stopped.value)
-    assert "the loss of step 8 is not a number: loss nan, prior nan, path nan" in told
-    assert f"the last good checkpoint is {tmp_path / 'step-00000005'}" in told
+    message = str(stopped.value)
+    assert "the loss of step 8 is not finite: loss nan, prior nan, path nan" in message
+    assert f"the last good checkpoint is {tmp_path / 'step-00000005'}" in message
     assert tl.load(tmp_path).shape == (3,)
 
 
 def test_weights_that_are_not_numbers_are_not_saved(recipe, tmp_path: Path) -> None:
     """An infinite learning rate breaks the weights after the last finite loss, just before a checkpoint."""
-    with pytest.raises(NonFiniteError, match=r"a weight is not a number after step 1.*step-00000000"):
+    with pytest.raises(NonFiniteError, match=r"a weight is not finite after step 1.*step-00000000"):
         train(recipe(lr=1e38, warmup=0, checkpoint_every=1), run(tmp_path), console=quiet())
 
 
@@ -182,9 +182,9 @@ def test_a_damaged_checkpoint_loses_only_its_own_steps(recipe, tmp_path: Path) -
     path.write_bytes(content)
     console = quiet()
     train(recipe(steps=20), run(tmp_path / "hurt"), console=console)
-    told = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
-    assert "step-00000015 is damaged: state.pt has another checksum than in manifest.json" in told
-    assert "going on from the previous checkpoint" in told
+    message = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue]
+    assert "step-00000015 is damaged: state.pt has another checksum than in manifest.json" in message
+    assert "resuming from the previous checkpoint" in message
     assert weights(tmp_path / "hurt") == weights(tmp_path / "whole")
 
 
@@ -229,7 +229,7 @@ def test_precision(recipe, tmp_path: Path, precision: str) -> None:
 
 
 def test_a_batch_that_cannot_be_cut(recipe, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="batch size must be a multiple of 3"):
+    with pytest.raises(ValueError, match="batch_size must be a multiple of 3"):
         train(recipe(), run(tmp_path, accumulate=3), console=quiet())
 
 

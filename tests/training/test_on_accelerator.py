@@ -81,6 +81,6 @@ def test_what_the_device_cannot_do_is_refused(sim32: torch.device, tmp_path: Pat
     with pytest.raises(ValueError, match="precision 64-true needs float64, which sim does not have: write 32-true"):
         run_on("sim", tmp_path / "run", recipe(precision="64-true"))
     for options in ({"devices": 2}, {"strategy": "fsdp"}, {"nodes": 2}):
-        with pytest.raises(ValueError, match="several devices at once must be of type cpu or cuda, got sim"):
+        with pytest.raises(ValueError, match="devices > 1 and strategy need the device type cpu or cuda, got sim"):
             run_on("sim", tmp_path / "run", recipe(), **options)
     assert not any(tmp_path.iterdir())

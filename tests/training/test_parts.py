@@ -39,7 +39,7 @@ def test_every_epoch_has_every_row_in_an_order_of_its_own() -> None:
     for epoch in epochs:
         assert sorted(epoch.tolist()) == list(range(10))
     assert len({tuple(epoch.tolist()) for epoch in epochs}) == 3
-    # Over the end of an epoch, and of several, from anywhere, in any order of asking.
+    # Over the end of an epoch, and of several, from anywhere, in any order of calls.
     whole = torch.cat(epochs)
     for start, count in [(25, 5), (7, 6), (3, 25), (0, 30), (9, 1)]:
         assert torch.equal(order.take(start, count), whole[start : start + count])
@@ -163,7 +163,7 @@ def test_a_terminal_that_is_gone_does_not_end_a_run() -> None:
         assert not display.due()
 
 
-def test_a_thread_cannot_listen_and_does_not_fail() -> None:
+def test_a_thread_cannot_set_handlers_and_does_not_fail() -> None:
     seen = []
 
     def listen() -> None:

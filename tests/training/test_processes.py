@@ -45,8 +45,8 @@ def test_a_program_has_one_number_of_processes(first: str, second: str, tmp_path
 
 
 def test_a_program_that_is_no_file_is_not_started_again(tmp_path: Path) -> None:
-    told = run(f"{PROGRAM}\nfit({str(tmp_path / 'a')!r}, devices=2)\n", "-")
-    assert "devices=2 starts this program once per device, which needs a file" in told
+    printed = run(f"{PROGRAM}\nfit({str(tmp_path / 'a')!r}, devices=2)\n", "-")
+    assert "devices=2 starts this program once per device, which needs a file" in printed
     assert not (tmp_path / "a").exists()
 
 

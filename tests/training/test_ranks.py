@@ -74,7 +74,7 @@ def test_the_processes_of_torchrun_are_found(nursery, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("strategy", "steps"), [(TWO, 80), (CUT, 30)], ids=["ddp", "fsdp"])
 def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path, strategy: dict[str, Any], steps: int) -> None:
-    """A signal to one of them ends both, with one checkpoint, and they go on bit for bit."""
+    """A signal to one of them ends both, with one checkpoint, and they resume bit for bit."""
     order = {"settings": {"steps": steps, "checkpoint_every": 50, "held_out": True}, "ranks": 2, "run": strategy}
     assert nursery.live(tmp_path / "whole", **order, port=free_port()) == [0, 0]
     _, second = nursery.start(tmp_path / "stopped", **order, port=free_port())
@@ -83,9 +83,9 @@ def test_two_ranks_stop_together_and_go_on(nursery, tmp_path: Path, strategy: di
     time.sleep(0.1)
     os.kill(second, signal.SIGTERM)
     assert nursery.statuses() == [3, 3]
-    told = json.loads((tmp_path / "stopped.txt").read_text().splitlines()[-1])
-    assert told["stopped"] == "SIGTERM"
-    assert told["step"] < steps
+    printed = json.loads((tmp_path / "stopped.txt").read_text().splitlines()[-1])
+    assert printed["stopped"] == "SIGTERM"
+    assert printed["step"] < steps
     assert nursery.live(tmp_path / "stopped", **order, port=free_port()) == [0, 0]
     for name in ("model.safetensors", "config.json"):
         assert (tmp_path / "stopped" / "latest" / name).read_bytes() == (
@@ -100,8 +100,8 @@ def test_what_the_first_rank_refuses_ends_the_other_too(nursery, tmp_path: Path)
     assert nursery.live(tmp_path / "run", settings={"steps": 1}) == [0]
     changed = {"settings": {"steps": 2, "lr": 0.5}, "ranks": 2, "run": TWO}
     assert nursery.live(tmp_path / "run", **changed, port=free_port()) == [1, 0]
-    told = (tmp_path / "run.txt").read_text()
-    assert told.count("settings.lr: 0.01 -> 0.5") == 1
+    printed = (tmp_path / "run.txt").read_text()
+    assert printed.count("settings.lr: 0.01 -> 0.5") == 1
 
 
 def test_a_run_goes_on_with_another_strategy_and_number_of_ranks(nursery, tmp_path: Path) -> None:

@@ -63,12 +63,12 @@ def test_the_gradient_is_scaled_down_to_its_largest_norm(recipe, tmp_path: Path,
 
         engine.backward(0)
     before = gradient()
-    told = engine._clip(0.5)
-    torch.testing.assert_close(told, before.norm(), rtol=1e-5, atol=0.0)
-    assert told > 1
-    torch.testing.assert_close(gradient(), before * 0.5 / told, rtol=1e-4, atol=1e-8)
+    norm = engine._clip(0.5)
+    torch.testing.assert_close(norm, before.norm(), rtol=1e-5, atol=0.0)
+    assert norm > 1
+    torch.testing.assert_close(gradient(), before * 0.5 / norm, rtol=1e-4, atol=1e-8)
     engine._clip(100.0)  # short enough already
-    torch.testing.assert_close(gradient(), before * 0.5 / told, rtol=1e-4, atol=1e-8)
+    torch.testing.assert_close(gradient(), before * 0.5 / norm, rtol=1e-4, atol=1e-8)
 
 
 def test_the_gradient_of_16_mixed_is_unscaled_before_it_is_clipped(recipe) -> None:
@@ -110,7 +110,7 @@ def test_the_published_weights_are_the_ramped_average_of_the_raw_ones(recipe, tm
 
 
 def test_labels_are_learnt(recipe, tmp_path: Path) -> None:
-    """Rows that are all of their label: told it, the model knows the row in noise that has forgotten everything."""
+    """Rows that equal their label: conditioned on it, the model predicts the row from pure noise."""
     labels = torch.arange(60) % 3
     data = Dataset(labels[:, None].expand(60, 4).contiguous(), num_states=3, condition=labels)
 
@@ -122,13 +122,13 @@ def test_labels_are_learnt(recipe, tmp_path: Path) -> None:
     made = dataclasses.replace(made, data=lambda: (data, data), model=model)
     learnt = tl.load(trained(made, tmp_path))
     x = torch.randint(3, (3, 4), generator=torch.Generator().manual_seed(0))
-    told = learnt.reverse.posterior(x, 0.999, condition=torch.arange(3)).logits.softmax(-1)
-    assert (told.amax(-1) > 0.9).all()
-    assert torch.equal(told.argmax(-1), torch.arange(3)[:, None].expand(3, 4))
+    conditional = learnt.reverse.posterior(x, 0.999, condition=torch.arange(3)).logits.softmax(-1)
+    assert (conditional.amax(-1) > 0.9).all()
+    assert torch.equal(conditional.argmax(-1), torch.arange(3)[:, None].expand(3, 4))
 
 
 def test_a_compiled_network_trains_the_same_weights(nursery, tmp_path: Path) -> None:
-    """Traced but not rewritten, it gives the same bits; its run goes on uncompiled, and its files have plain names."""
+    """Traced but not rewritten, it gives the same bits; its run resumes uncompiled, and its files have plain names."""
     for name, run in (("plain", {}), ("compiled", {"compile": True})):
         order = {"settings": {"steps": 6}, "run": run, "backend": "eager"}
         assert nursery.live(tmp_path / name, **order) == [0], (tmp_path / f"{name}.txt").read_text()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 FULL_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-REMEDY = "make room and give the same command again"
+REMEDY = "free some space and run the same command again"
 
 
 class FullDiskError(OSError):

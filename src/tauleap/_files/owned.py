@@ -117,9 +117,7 @@ def _check_plain(status: os.stat_result, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
-        raise FileExistsError(
-            f"{path} is {kind}, it must be a plain file: move it away and give the same command again"
-        )
+        raise FileExistsError(f"{path} is {kind}, it must be a plain file: move it away and run the same command again")
 
 
 def free_name(path: Path, prefix: str) -> Path:

@@ -123,7 +123,7 @@ def open_plain(path: Path, *, inside: Path | None = None, most: int | None = Non
 
 
 def _roots(folder: Path) -> list[Path]:
-    """The folders that may hold what links in ``folder`` lead to."""
+    """Return the folders in which links of ``folder`` may end."""
     root = Path(os.path.realpath(folder))
     # The cache of the Hugging Face hub has models--owner--name/snapshots/commit/ with links to ../../blobs/checksum.
     return [root, root.parent.parent / "blobs"] if root.parent.name == "snapshots" else [root]
@@ -203,17 +203,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} comes twice")
+        raise ValueError(f"the name {next(name for name in names if names.count(name) > 1)!r} occurs twice")
     return found
 
 
 def _refuse_constant(word: str) -> Any:
-    raise ValueError(f"{word} is not a number of JSON")
+    raise ValueError(f"{word} is not valid in JSON")
 
 
 def _integer(digits: str) -> int:
     if len(digits) > 20 or not -(2**63) <= (value := int(digits)) < 2**64:
-        raise ValueError(f"a whole number of {len(digits)} digits has more than 64 bits")
+        raise ValueError(f"a whole number of {len(digits)} digits does not fit into 64 bits")
     return value
 
 
@@ -248,7 +248,7 @@ def explaining(path: Path, remedy: str, *, describe: Callable[[Exception], str] 
         raise SystemRefusalError(error.errno, f"{printable(str(path))}: {reason}: {remedy}") from error
     except Exception as error:
         if is_out_of_memory(error):
-            message = f"there is not enough memory for {printable(str(path))}"
+            message = f"not enough memory to read {printable(str(path))}"
             raise SystemRefusalError(errno.ENOMEM, message) from error
         if isinstance(error, ValueError | TypeError):
             raise UnreadableError(path, f"cannot be read: {error}", remedy) from error

@@ -1,4 +1,4 @@
-"""Which noise, network, objective and numbers suit data, unless the user names them; with reasons for people."""
+"""Choose noise, network, objective and settings for data, with reasons; the user can override each of them."""
 
 from tauleap.choose.choice import Choice, choose
 from tauleap.choose.marginals import column_marginals

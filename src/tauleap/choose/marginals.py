@@ -16,10 +16,13 @@ _ROWS, _VALUES = 65536, 2**22
 def column_marginals(data: Dataset) -> Tensor:
     """Return the frequency of each state at each site among the known values, with 1/2 added to each count.
 
-    States that a site does not have get 0. Of a file that is larger than the memory, rows spread over it are counted.
+    States that a site does not have get 0. For a file that is larger than memory, a sample of its rows is counted.
+
+    >>> column_marginals(Dataset(torch.tensor([[0], [1], [1]]), 2))
+    tensor([[0.3750, 0.6250]], dtype=torch.float64)
 
     Args:
-        data: the rows.
+        data: The rows.
 
     Returns:
         Probabilities (*shape, S) in float64.

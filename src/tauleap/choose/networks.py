@@ -1,4 +1,4 @@
-"""Networks by name, with sizes that suit the data and the time for training."""
+"""Networks by name, with sizes for the data and the training time."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import math
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch import nn
 
 from tauleap import _check, _device, _memory
 from tauleap.data import Dataset
-from tauleap.denoise import Denoiser, NetworkDenoiser
-from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, UNet
-from tauleap.network.arguments import unwrapped
+from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, UNet
+from tauleap.network.arguments import Arguments, unwrapped
 from tauleap.noise import Absorbing, ForwardProcess
 
-NETWORKS = ("residual-mlp", "sequence-transformer", "music-transformer", "unet")
+NETWORKS = ("table", "residual-mlp", "sequence-transformer", "music-transformer", "unet")
 """Each has a default width and depth; ``width`` and ``depth`` override them."""
 
 _SIDE, _CHANNELS = 8, 4
-"""Ordered values with two axes at least this long, and a third at most this long if there is one, are a picture."""
+"""Ordered values with two axes at least this long, and a third at most this long if there is one, are an image."""
 _FEW_PIXELS = 1_000_000
-"""In all pictures together, below which a U-Net memorises them."""
+"""Number of pixels in all images, below which a U-Net memorises them."""
 _FEW_SITES, _FEW_INDICATORS = 64, 2048
 """Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
 _MOST_INDICATORS = 2**20
@@ -30,21 +31,25 @@ _MOST_INDICATORS = 2**20
 
 
 _MOST_WIDTH, _MOST_DEPTH = 2**16, 1000
-"""Several times those of the largest published transformers, whose width is 18,432 and whose depth is 126."""
+"""Several times the largest published transformers, of width 18,432 and depth 126."""
 _BYTES_PER_WEIGHT = 20
-"""In training: the weight, its gradient, two moments of Adam and its average, in float32."""
+"""Bytes per weight in training: weight, gradient, two moments of Adam and the average, in float32."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A network to build, and the numbers of training that suit it.
+    """A network to build, and suitable settings of training.
 
     Args:
-        build: returns the denoiser with fresh weights.
-        batch_size: rows per step.
-        lr: learning rate.
-        warmup: steps in which the learning rate grows.
-        reason: a line for people.
+        build: Returns the denoiser with initial weights.
+        batch_size: Rows per step.
+        lr: Learning rate.
+        warmup: Steps of warm-up of the learning rate.
+        reason: One line that explains the choice.
+        uses_time: Whether the network takes t. Default: true.
+        takes_observed: Whether it must be trained with observed sites, to use them. Default: true.
+        weight_decay: Weight decay of AdamW. Default: none.
+        decay: Whether the learning rate decays to the last step. Default: false.
     """
 
     build: Callable[[], Denoiser]
@@ -52,11 +57,15 @@ class Plan:
     lr: float
     warmup: int
     reason: str
+    uses_time: bool = True
+    takes_observed: bool = True
+    weight_decay: float | None = None
+    decay: bool = False
 
 
 @dataclass(frozen=True)
 class _Task:
-    """The data, its noise and the minutes for which a network is wanted, and the sizes that the user gave."""
+    """The data, its noise, the training time, and the sizes that the user gave."""
 
     data: Dataset
     process: ForwardProcess
@@ -69,7 +78,7 @@ class _Task:
         return math.prod(self.data.shape)
 
     def sizes(self, width: int, depth: int, *, plural: bool = True) -> tuple[int, int, str]:
-        """Return width and depth, given or by default, and words for them."""
+        """Return width and depth, given or by default, and a text about them."""
         shown = f"width {width}" if self.width is None else f"width {self.width} (as given)"
         if self.depth is not None:
             shown += f" and depth {self.depth} (as given)"
@@ -88,27 +97,27 @@ def choose_network(
     width: int | None = None,
     depth: int | None = None,
 ) -> Plan:
-    """Return the network for the data: the one that is given or named, or the one that suits.
+    """Return the network for the data: the given or named one, else a suitable one.
 
     Args:
-        network: a module, of which a copy is trained; one of ``NETWORKS``; or None to choose by the data.
-        data: the rows.
-        process: the noise.
-        ordinal: whether the states are ordered quantities.
-        minutes: the time for training, which decides the size.
-        width: instead of the default width.
-        depth: instead of the default depth; for a U-Net, blocks per level.
+        network: A module, of which a copy is trained; one of ``NETWORKS``; or None to choose automatically.
+        data: The rows.
+        process: The noise.
+        ordinal: Whether the states are ordered quantities.
+        minutes: The time for training, which decides the size.
+        width: The width; None for the default.
+        depth: The depth, for a U-Net the blocks per level; None for the default.
 
     Raises:
-        ValueError: the name is not known, or the network does not suit the data or the sizes.
-        TypeError: it is neither a name nor a module.
+        ValueError: The name is unknown, or the network does not fit the data or the sizes.
+        TypeError: The network is neither a name nor a module.
     """
     for name, value, most in (("width", width, _MOST_WIDTH), ("depth", depth, _MOST_DEPTH)):
         if value is not None and _check.integer(name, value, least=1) > most:
-            raise ValueError(f"{name} must be at most {most:,}, got {value:,}")
+            raise ValueError(f"{name} must be <= {most:,}, got {value:,}")
     task = _Task(data, process, minutes, width, depth)
     if network is None:
-        return _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
+        return _named(automatic_network(data, process, ordinal=ordinal), task, given=False)
     if isinstance(network, str):
         return _named(network, task, given=True)
     if not isinstance(network, nn.Module):
@@ -117,32 +126,49 @@ def choose_network(
             f"{type(network).__name__}"
         )
     if width is not None or depth is not None:
-        raise ValueError("width and depth are for a network that is chosen or named, but network is a module")
+        raise ValueError("width and depth need a network by name, got a module: leave them out")
 
     def build() -> Denoiser:
-        own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it; until then it is with the data.
+        own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it to its device.
         return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
 
-    plan = _named(automatic_network(data, process.num_states, ordinal=ordinal), task, given=False)
-    return Plan(build, plan.batch_size, plan.lr, plan.warmup, f"network: {type(unwrapped(network)).__name__}, as given")
+    plan = _named(automatic_network(data, process, ordinal=ordinal), task, given=False)
+    own = network if isinstance(network, Denoiser) else NetworkDenoiser(network)
+    # A network that has no parameter for the observed sites sees them by their states alone.
+    takes_observed = isinstance(network, Denoiser) or Arguments(network).takes_observed
+    return Plan(
+        build,
+        plan.batch_size,
+        plan.lr,
+        plan.warmup,
+        f"network: {type(unwrapped(network)).__name__}, as given",
+        uses_time=own.uses_time,
+        takes_observed=takes_observed,
+    )
 
 
-def automatic_network(data: Dataset, num_states: int, *, ordinal: bool) -> str:
+def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal: bool) -> str:
     """Return the name of the network that suits the data.
 
     Args:
-        data: the rows.
-        num_states: those of the process.
-        ordinal: whether the states are ordered quantities.
+        data: The rows.
+        process: The forward process; None for the default, absorbing noise.
+        ordinal: Whether the states are ordered quantities.
     """
     sites = math.prod(data.shape)
-    if sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS:
+    num_states = data.num_states + 1 if process is None else process.num_states
+    absorbing = process is None or (isinstance(process, Absorbing) and process.mask == process.num_states - 1)
+    few = sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS
+    if absorbing and (few or data.sizes is not None):
+        return "table"
+    if few:
         return "residual-mlp"
     return "unet" if ordinal and _axes(data.shape) is not None else "sequence-transformer"
 
 
 def _named(name: str, task: _Task, *, given: bool) -> Plan:
     makers = {
+        "table": _table,
         "residual-mlp": _residual_mlp,
         "sequence-transformer": _sequence_transformer,
         "music-transformer": _music_transformer,
@@ -157,21 +183,54 @@ def _named(name: str, task: _Task, *, given: bool) -> Plan:
 
 
 def _check_memory(name: str, plan: Callable[[int | None], Plan], task: _Task) -> None:
-    """Refuse sizes whose weights do not fit into the memory of this machine, before any of it is taken."""
+    """Raise ValueError before allocating weights that do not fit into the memory of this machine."""
 
     def weights(depth: int | None) -> int:
         with _device.META:
             return sum(weight.numel() for weight in plan(depth).build().parameters())
 
-    # Every block has as many weights as the others, so that two depths show those of any.
+    # All blocks have equally many weights, so two depths determine those of any depth.
     depth, first = task.depth, weights(None if task.depth is None else 1)
     number = first if depth is None else first + (depth - 1) * (weights(2) - first)
-    needed, there = _BYTES_PER_WEIGHT * number, _memory.total_memory(_device.CPU)
-    if needed > there:
+    needed, available = _BYTES_PER_WEIGHT * number, _memory.total_memory(_device.CPU)
+    if needed > available:
         raise ValueError(
-            f"{name} with these sizes has {number:,} weights, which take {needed / 2**30:,.0f} GB in training, and "
-            f"this machine has {there / 2**30:,.0f} GB: write a smaller width (--width) or depth (--depth)"
+            f"{name} of this size has {number:,} weights and needs {needed / 2**30:,.0f} GB in training, but this "
+            f"machine has {available / 2**30:,.0f} GB: write a smaller width (--width) or depth (--depth)"
         )
+
+
+def _table(task: _Task, given: bool) -> Plan:
+    process, shape = task.process, task.data.shape
+    if not isinstance(process, Absorbing) or process.mask != process.num_states - 1:
+        raise ValueError(
+            f"table is for absorbing noise with the mask as its last state, got {type(process).__name__}: write "
+            "residual-mlp"
+        )
+    counts = process.data_states.expand(*shape, -1).sum(-1).flatten().tolist()
+    if sum(counts) > _MOST_INDICATORS:
+        raise ValueError(
+            f"a table network is for up to {_MOST_INDICATORS:,} states of all columns together, and this data has "
+            f"{sum(counts):,}: write sequence-transformer"
+        )
+    width, depth, sizes = task.sizes(128 if task.minutes < 10 else 192, 2 if task.minutes < 10 else 3)
+
+    def build() -> Denoiser:
+        network = TableNetwork(counts, shape, width=width, hidden=4 * width, depth=depth)
+        return RaggedDenoiser(network, process.num_states)
+
+    why = "as given" if given else f"because {task.sites} columns have {sum(counts):,} states in all"
+    return Plan(
+        build,
+        256,
+        2e-3,
+        100,
+        f"network: a table network of {sizes}, {why}",
+        uses_time=False,
+        takes_observed=False,
+        weight_decay=0.1,
+        decay=True,
+    )
 
 
 def _residual_mlp(task: _Task, given: bool) -> Plan:
@@ -179,17 +238,16 @@ def _residual_mlp(task: _Task, given: bool) -> Plan:
     indicators = task.sites * num_states
     if indicators > _MOST_INDICATORS:
         raise ValueError(
-            f"a residual MLP is for up to {_MOST_INDICATORS:,} sites times states, and this data has {indicators:,}: "
-            "write sequence-transformer"
+            f"residual-mlp needs sites x states <= {_MOST_INDICATORS:,}, got {indicators:,}: write sequence-transformer"
         )
     width, batch_size = (128, 256) if indicators <= _FEW_INDICATORS // 4 else (256, 64)
     width, depth, sizes = task.sizes(width * (1 if task.minutes < 10 else 2), 3, plural=given)
 
     def build() -> Denoiser:
-        numbers = {"width": width, "hidden": 2 * width, "depth": depth}
+        numbers: dict[str, Any] = {"width": width, "hidden": 2 * width, "depth": depth}
         return NetworkDenoiser(ResidualMLP(num_states, shape, **numbers, one_hot=True, mark_observed=True))
 
-    why = "as given" if given else f"because {task.sites} sites are few enough to see at once"
+    why = "as given" if given else f"because {task.sites} sites are few enough for one dense network"
     return Plan(build, batch_size, 1e-3, 100, f"network: a residual MLP of {sizes}, {why}")
 
 
@@ -201,7 +259,7 @@ def _heads(width: int) -> int:
     """Return how many heads of about 32 numbers share a width; each needs an even number of them."""
     heads = next((n for n in range(max(1, width // 32), 0, -1) if width % (2 * n) == 0), None)
     if heads is None:
-        raise ValueError(f"the width of a transformer must be even, got {width}")
+        raise ValueError(f"width of a transformer must be even, got {width}")
     return heads
 
 
@@ -216,7 +274,7 @@ def _sequence_transformer(task: _Task, given: bool) -> Plan:
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
-        numbers = {"width": width, "depth": depth, "heads": heads}
+        numbers: dict[str, Any] = {"width": width, "depth": depth, "heads": heads}
         return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout))
 
     why = "as given" if given else f"because {task.sites} sites are a sequence; for {_time(task.minutes)}"
@@ -226,12 +284,14 @@ def _sequence_transformer(task: _Task, given: bool) -> Plan:
 def _music_transformer(task: _Task, given: bool) -> Plan:
     num_states = task.process.num_states
     if len(task.data.shape) != 1:
-        raise ValueError(f"music-transformer is for rows with one axis, got rows of the shape {task.data.shape}")
+        raise ValueError(
+            f"music-transformer needs rows with one axis, got shape {task.data.shape}: write sequence-transformer"
+        )
     width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
-        numbers = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}
+        numbers: dict[str, Any] = {"width": width, "heads": heads, "hidden": 4 * width, "depth": depth}
         return NetworkDenoiser(MusicTransformer(num_states, **numbers, dropout=dropout, mark_observed=True))
 
     reason = f"network: the paper's music transformer, of {sizes}, as given"
@@ -242,15 +302,15 @@ def _unet(task: _Task, given: bool) -> Plan:
     axes, process = _axes(task.data.shape), task.process
     if axes is None:
         raise ValueError(
-            f"unet is for pictures, rows (height, width) with sides of {_SIDE} or more and up to {_CHANNELS} channels "
-            f"before or behind them, got rows of the shape {task.data.shape}: write sequence-transformer"
+            f"unet needs images, rows (height, width) with sides >= {_SIDE} and up to {_CHANNELS} channels as first or "
+            f"last axis, got rows of shape {task.data.shape}: write sequence-transformer"
         )
     channels, height, width, channels_last = axes
     minutes = task.minutes
     wide, depth, _ = task.sizes(24 if minutes < 10 else 48 if minutes < 60 else 96, 1)
     if wide % 4:
-        raise ValueError(f"the width of a U-Net must be a multiple of 4, got {wide}")
-    # So many halvings that the middle, where all sees all, has about seven rows.
+        raise ValueError(f"width of a U-Net must be a multiple of 4, got {wide}")
+    # As many halvings as leave about seven rows at the coarsest level.
     halvings = max(0, min(4, round(math.log2(min(height, width) / 7))))
     is_masked = isinstance(process, Absorbing) and process.mask == process.num_states - 1
 
@@ -276,18 +336,18 @@ def _unet(task: _Task, given: bool) -> Plan:
     colours = f"{channels} x " if channels > 1 else ""
     shown = f"width {wide}{' (as given)' if task.width is not None else ''} with {halvings + 1} levels"
     shown += "" if task.depth is None else f" of depth {depth} (as given)"
-    why = f"because {colours}{height} x {width} ordered values are a picture; for {_time(minutes)}"
+    why = f"because {colours}{height} x {width} ordered values are an image; for {_time(minutes)}"
     batch_size = max(4, min(16, 24576 // task.sites))
     return Plan(build, batch_size, 2e-3, 50, f"network: a U-Net of {shown}, {'as given' if given else why}")
 
 
 def _time(minutes: float) -> str:
-    """Return a budget in words: sizes follow from its order, not from the number."""
+    """Return a time budget in words; sizes depend only on its order of magnitude."""
     return "a few minutes" if minutes < 5 else "some minutes" if minutes < 30 else "an hour or so"
 
 
 def _axes(shape: tuple[int, ...]) -> tuple[int, int, int, bool] | None:
-    """Return channels, height and width of a picture, and whether the channels come last; None for other data."""
+    """Return channels, height and width of an image, and whether the channels come last; None for other data."""
     if len(shape) == 2 and min(shape) >= _SIDE:
         return 1, *shape, False
     if len(shape) == 3 and shape[0] <= _CHANNELS and min(shape[1:]) >= _SIDE:

@@ -1,23 +1,30 @@
-"""Objectives by name."""
+"""Choose an objective by its name."""
 
 from __future__ import annotations
 
-from tauleap.objective import CompleteElbo, CrossEntropy, Objective, PaperElbo
+from tauleap.objective import AnyOrderElbo, CompleteElbo, CrossEntropy, Objective, PaperElbo
 
-OBJECTIVES = ("complete", "paper", "cross-entropy")
-"""The bound with all its terms; the published loss, L_eCT + 0.001 L_ll; and L_ll alone, which is not a bound."""
+OBJECTIVES = ("any-order", "complete", "paper", "cross-entropy")
+"""The bound of absorbing noise by numbers of masked sites; the bound with all its terms; the published loss, L_eCT +
+0.001 L_ll; and L_ll alone, which is not a bound."""
 
 
-def choose_objective(objective: Objective | str | None) -> tuple[Objective, str]:
+def choose_objective(objective: Objective | str | None, *, any_order: bool = False) -> tuple[Objective, str]:
     """Return an objective and the reason for it.
 
     Args:
-        objective: an objective, one of ``OBJECTIVES``, or None for the default, the complete bound.
+        objective: An objective, one of ``OBJECTIVES``, or None for the default, the bound with the least variance.
+        any_order: Whether the noise is absorbing and the network takes no t. Default: false.
 
     Raises:
-        ValueError: the name is not known.
-        TypeError: it is neither a name nor an objective.
+        ValueError: The name is unknown.
+        TypeError: The argument is neither a name nor an objective.
     """
+    if objective is None and any_order:
+        return (
+            AnyOrderElbo(),
+            "objective: any-order, because it estimates the bound that bits/dim reports with the least variance",
+        )
     if objective is None:
         return CompleteElbo(), "objective: complete, because this is the bound that bits/dim reports"
     if isinstance(objective, Objective):
@@ -25,6 +32,7 @@ def choose_objective(objective: Objective | str | None) -> tuple[Objective, str]
     if not isinstance(objective, str):
         raise TypeError(f"objective must be an Objective or a name, got {type(objective).__name__}")
     named = {
+        "any-order": AnyOrderElbo(),
         "complete": CompleteElbo(),
         "paper": PaperElbo(passes=1) + 0.001 * CrossEntropy(),
         "cross-entropy": CrossEntropy(),

@@ -1,4 +1,4 @@
-"""Forward processes by name, with a schedule that suits the number of states."""
+"""Choose a forward process by its name, with a schedule for the number of states."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ _LEFT = 1e-3
 
 
 def choose_process(
-    process: ForwardProcess | str | None, data: Dataset, *, ordinal: bool, is_picture: bool
+    process: ForwardProcess | str | None, data: Dataset, *, ordinal: bool, is_image: bool
 ) -> tuple[ForwardProcess, str]:
     """Return a forward process for the data and the reason for it.
 
     Args:
-        process: a process, one of ``PROCESSES``, or None for the default, absorbing noise.
-        data: the rows.
-        ordinal: whether the states are ordered quantities.
-        is_picture: whether the rows are taken as pictures.
+        process: A process, one of ``PROCESSES``, or None for the default, absorbing noise.
+        data: The rows.
+        ordinal: Whether the states are ordered quantities.
+        is_image: Whether the rows are treated as images.
 
     Raises:
-        ValueError: the name is not known, or the process does not suit the data.
-        TypeError: it is neither a name nor a process.
+        ValueError: The name is unknown, or the process does not fit the data.
+        TypeError: The argument is neither a name nor a process.
     """
     if process is None:
-        return _absorbing(data), f"noise: {_why_absorbing(data, is_picture)}"
+        return _absorbing(data), f"noise: {_why_absorbing(data, is_image)}"
     if isinstance(process, ForwardProcess):
         _check_process(process, data)
-        own = deepcopy(process).to(_device.CPU)  # Training moves it to its device, and the user's stays where it is.
+        own = deepcopy(process).to(_device.CPU)  # Training moves the copy to its device.
         return own, f"noise: {type(process).__name__}, as given"
     if not isinstance(process, str):
         raise TypeError(f"process must be a ForwardProcess such as RankOne, or a name, got {type(process).__name__}")
@@ -63,19 +63,18 @@ def _named(name: str, data: Dataset, ordinal: bool) -> ForwardProcess:
         return RankOne(marginals, LogLinear())
     states = data.num_states
     if not ordinal or data.sizes is not None:
-        why = "each site has states of its own" if data.sizes is not None else "these are categories"
+        why = "the sites have different numbers of states" if data.sizes is not None else "these are categories"
         raise ValueError(
-            f"{name} noise is for ordered values, and {why}: write absorbing, uniform or rank-one, or for an array of "
+            f"{name} noise needs ordered values, but {why}: write absorbing, uniform or rank-one, or for an array of "
             "quantities ordinal=True (--ordinal True)"
         )
     if states > _MOST_ORDERED:
         raise ValueError(
-            f"{name} noise is for up to {_MOST_ORDERED} states, and the data has {states:,}: write absorbing, uniform "
-            "or rank-one"
+            f"{name} noise needs <= {_MOST_ORDERED} states, got {states:,}: write absorbing, uniform or rank-one"
         )
     if name == "birth-death":
         return BirthDeath(states, _mixing(BirthDeath(states, Exponential(1.0, 2.0))))
-    sizes = {"sigma_0": 2.0 * states, "sigma_r": max(1.0, 6 * states / 256)}  # of pictures in the paper: 512 and 6
+    sizes = {"sigma_0": 2.0 * states, "sigma_r": max(1.0, 6 * states / 256)}  # for images in the paper: 512 and 6
     return Gaussian(states, _mixing(Gaussian(states, Exponential(1.0, 2.0), **sizes)), **sizes)
 
 
@@ -83,15 +82,15 @@ def _absorbing(data: Dataset) -> Absorbing:
     return Absorbing(data.num_states + 1, LogLinear(), sizes=data.sizes)
 
 
-def _why_absorbing(data: Dataset, is_picture: bool) -> str:
-    if is_picture:
+def _why_absorbing(data: Dataset, is_image: bool) -> str:
+    if is_image:
         return (
-            f"absorbing, because in pictures of {data.num_states} shades it learnt more in the same time than Gaussian "
-            "noise"
+            f"absorbing, because for images of {data.num_states} levels it gave better bits/dim in the same time than "
+            "Gaussian noise"
         )
-    sizes = "" if data.sizes is None else f", {int(data.sizes.min())} to {int(data.sizes.max())} of them a site,"
+    sizes = "" if data.sizes is None else f", {int(data.sizes.min())} to {int(data.sizes.max())} per site,"
     return (
-        f"absorbing, because {math.prod(data.shape)} sites of {data.num_states} states{sizes} are taken as categories"
+        f"absorbing, because {math.prod(data.shape)} sites of {data.num_states} states{sizes} are treated as categories"
     )
 
 
@@ -104,10 +103,10 @@ def _uniform(data: Dataset) -> Tensor:
 
 
 def _mixing(process: ForwardProcess) -> Exponential:
-    """Return a schedule by whose end the process has forgotten its start, after slow first jumps.
+    """Return a schedule after which the process is nearly stationary, with few jumps near the data.
 
-    ``c(t) = a (b^t - 1)`` with about one jump per ``a``, and a ``c(1)`` that leaves ``_LEFT`` of the slowest mode. For
-    birth and death this is nearly what the paper has.
+    ``c(t) = a (b^t - 1)`` with about one jump per ``a``, and a ``c(1)`` after which ``_LEFT`` of the slowest mode
+    remains. For birth and death this is close to the paper's schedule.
     """
     generator, law = process.generator(), process.prior()
     half = law.sqrt()
@@ -119,17 +118,17 @@ def _mixing(process: ForwardProcess) -> Exponential:
 
 
 def _check_process(process: ForwardProcess, data: Dataset) -> None:
-    """Refuse noise that has not the states of the data, or would lead a site into states that it does not have."""
+    """Raise ValueError if the process lacks states of the data, or leads a site into states that it does not have."""
     if int(process.data_states.sum(-1).max()) < data.num_states:
         raise ValueError(
-            f"the process has {process.num_states} states, too few for data of {data.num_states} states: write "
-            f"Absorbing({data.num_states + 1}, LogLinear()), which counts its mask, or RankOne(prior, LogLinear())"
+            f"the process has {process.num_states} states, too few for data with {data.num_states} states: write "
+            f"Absorbing({data.num_states + 1}, LogLinear()), which includes the mask, or RankOne(prior, LogLinear())"
         )
     if data.sizes is not None:
         allowed = process.data_states.cpu().expand(*data.shape, -1)
         beyond = torch.arange(process.num_states) >= data.sizes[..., None]
         if bool((allowed & beyond).any()):
             raise ValueError(
-                "the sites have different numbers of states, and the process leads into states that some do not have: "
-                "write Absorbing(..., sizes=data.sizes), or RankOne with a prior (*shape, S) that is 0 there"
+                "the sites have different numbers of states, but the process does not: write Absorbing(..., "
+                "sizes=data.sizes), or RankOne with a prior (*shape, S) that is 0 at impossible states"
             )

@@ -1,8 +1,8 @@
-"""The command line: parses, calls, prints.
+"""The command line: parse the options, run the command, print the result.
 
-This file imports nothing, so that :func:`main` is reached at once and Ctrl-C during any later import ends the command
-without a traceback. Parsing is kept apart from running, so that an error of the library is not taken for a mistyped
-option. torch is not imported until a command has checked its options: help and refusals must not wait for it.
+This file imports nothing, so that Ctrl-C during any later import ends the command without a traceback. Parsing is
+separate from running, so that an error of the library is not reported as a mistyped option. A command imports torch
+only after it has checked its options: help and error messages must be fast.
 """
 
 from __future__ import annotations
@@ -17,12 +17,20 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
-    0 when all went well, 1 when the machine failed (no memory, a full disk, a loss that is not a number), 2 for a
-    user's error; 130, 143 and 129 when stopped by Ctrl-C, SIGTERM and SIGHUP, and 141 when the reader of a pipe has
-    left before the end. Work continues without a reader: the files are written.
+    >>> main(["--version"])
+    tauleap 0.1.0
+    0
 
     Args:
-        arguments: the words after ``tauleap``; by default those of the process, which then also handles signals.
+        arguments: The words after ``tauleap``. Default: None, those of the process, which then also handles signals.
+
+    Returns:
+        0 for success; 1 if the machine failed (no memory, a full disk, a loss that is not finite); 2 for invalid
+        arguments or input; 130, 143 and 129 after Ctrl-C, SIGTERM and SIGHUP; 141 if the reader of a pipe has closed
+        it, which does not stop the work: all files are written.
+
+    Raises:
+        SystemExit: With the same codes, after ``--help`` and for arguments that cannot be parsed.
     """
     try:
         from tauleap.cli.entry import run

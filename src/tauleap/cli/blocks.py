@@ -33,7 +33,7 @@ from torch import Tensor
 from tauleap import _files
 from tauleap._files import owned, safe_read
 from tauleap.cli.options import Shard
-from tauleap.data.array.file import parse_array, save_array, smallest
+from tauleap.data.array.file import parse_array, save_array, smallest_dtype
 from tauleap.training.lock import locked
 
 REQUEST = "request.json"
@@ -43,7 +43,7 @@ _OWN = re.compile(r"request\.json|\.parts|samples(?:-(?:from-)?[0-9]{6,})?\.[a-z
 """Names that we write into the folder: the request, which marks it as ours, and the samples of every format."""
 _OWN_BLOCKS = re.compile(r"[0-9]{8,}\.npy")
 _OWN_LOCKS = re.compile(r"[0-9]+-of-[0-9]+\.lock")
-_BLOCK_REMEDY = "remove it and give the same command again"
+_BLOCK_REMEDY = "remove it and run the same command again"
 
 
 @dataclass(frozen=True)
@@ -97,39 +97,41 @@ class Blocks:
             x: States, (rows, *shape).
         """
         with _files.atomic_write(self.path(first)) as file:
-            save_array(file, smallest(x).numpy())
+            save_array(file, smallest_dtype(x).numpy())
 
     def load(self, first: int) -> Tensor:
-        """Return the states of a block, which anybody may have changed since it was written.
+        """Return the states of a block, after checking the file: it may have been changed since it was written.
 
         Args:
             first: The number of its first row.
 
         Raises:
-            UnreadableError: It is not a file with states of its rows.
-            OSError: The system refused, or there is not enough memory.
+            UnreadableError: The file does not hold states of these rows.
+            OSError: The file cannot be read, or there is not enough memory.
         """
         path, shape = self.path(first), (self.rows(first), *self.shape)
         try:
             with safe_read.explaining(path, _BLOCK_REMEDY), safe_read.open_plain(path, inside=path.parent) as file:
                 array = parse_array(cast(io.BufferedIOBase, file), os.fstat(file.fileno()).st_size, "it")
                 if array.dtype.kind not in "iu" or array.shape != shape:
-                    raise ValueError(f"it must hold an array of whole numbers of shape {shape}")
+                    raise ValueError(
+                        f"it must hold an integer array of shape {shape}, got {array.dtype} of shape {array.shape}"
+                    )
                 if array.min() < 0 or array.max() >= self.num_states:
                     states = f"{array.min()}..{array.max()}"
-                    raise ValueError(f"its states are {states}, they must be 0..{self.num_states - 1}")
-        except safe_read.UnreadableError as error:  # of any cause: a block can be sampled again, no copy is needed
+                    raise ValueError(f"its states must be 0..{self.num_states - 1}, got {states}")
+        except safe_read.UnreadableError as error:  # whatever the cause: a block can be sampled again
             raise safe_read.UnreadableError(path, error.problem, _BLOCK_REMEDY) from error
         return torch.from_numpy(array.astype(np.int64))
 
     def missing(self) -> int:
-        """Return how many blocks are still to be sampled."""
-        # By the list of the folder: on a file system of many machines an absent file may be remembered for a while.
+        """Return the number of blocks that have not been sampled yet."""
+        # By listing the folder: a network file system may cache that a file is absent.
         try:
-            there = {path.name for path in (self.folder / _BLOCKS).iterdir()}
+            present = {path.name for path in (self.folder / _BLOCKS).iterdir()}
         except FileNotFoundError:
-            there = set()
-        return sum(self.path(first).name not in there for first in self.starts)
+            present = set()
+        return sum(self.path(first).name not in present for first in self.starts)
 
     def files(self) -> list[Path]:
         """Return the files of the samples, if all were written and are there."""
@@ -140,7 +142,7 @@ class Blocks:
         """Return whether the folder holds this request.
 
         Raises:
-            ValueError: It holds another one.
+            ValueError: It holds another request.
         """
         found, _ = _recorded(self.folder)
         if found is None:
@@ -148,7 +150,9 @@ class Blocks:
         other = [name for name, value in self.request.items() if {**self.later, **found}.get(name) != value]
         if other or not found.keys() <= self.request.keys():
             differ = ", ".join(other or sorted(found.keys() - self.request.keys()))
-            raise ValueError(f"{self.folder} holds samples of another request ({differ} differ): write another folder")
+            raise ValueError(
+                f"{self.folder} holds samples of another request ({differ} differ): write another folder with --out"
+            )
         return True
 
     def record(self, files: list[str]) -> None:
@@ -163,7 +167,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class ResumeResult:
-    """The state of a request: its files, or how many of its blocks other shards have still to sample."""
+    """The state of a request: its files, or the number of blocks that other shards have not sampled yet."""
 
     files: list[Path]
     first: Tensor | None = None
@@ -202,17 +206,17 @@ def resume(
             blocks.record([])
 
     with shared_lock(out, begin, blocks.is_begun):
-        if done := blocks.files():  # by another process, since
+        if done := blocks.files():  # written by another process in the meantime
             return ResumeResult(done)
         parts.mkdir(exist_ok=True)
         with locked(out, f"{_BLOCKS}/{shard.index}-of-{shard.count}.lock"):
-            undone = [first for first in shard.of(blocks.starts) if not blocks.path(first).exists()]
-            console = Console(stderr=True, quiet=not progress or len(undone) < 2 or not sys.stderr.isatty())
-            for first in track(undone, "sampling", console=console, transient=True):
-                if not blocks.path(first).exists():  # nor sampled by a shard of another cut
+            todo = [first for first in shard.of(blocks.starts) if not blocks.path(first).exists()]
+            console = Console(stderr=True, quiet=not progress or len(todo) < 2 or not sys.stderr.isatty())
+            for first in track(todo, "sampling", console=console, transient=True):
+                if not blocks.path(first).exists():  # not sampled meanwhile by another number of shards
                     make(first, blocks.rows(first))
     if missing := blocks.missing():
-        # None is missing if another shard has written the files since, and removed the blocks.
+        # Another shard may have written the files and removed the blocks in the meantime.
         return ResumeResult(done) if (done := blocks.files()) else ResumeResult([], missing=missing)
     with exclusive_lock(out):
         if done := blocks.files():
@@ -238,11 +242,11 @@ def recorded_size(out: Path) -> int | None:
 
 @contextmanager
 def shared_lock(folder: Path, begin: Callable[[], None], is_begun: Callable[[], bool]) -> Iterator[None]:
-    """Hold a folder together with other processes; wait while one holds it alone.
+    """Lock a folder for this and other processes; wait while one of them has it exclusively.
 
     Args:
         folder: The folder.
-        begin: Called by the first process, while it holds the folder alone.
+        begin: Called by the first process, while it has the folder exclusively.
         is_begun: Returns whether ``begin`` has been completed by any process.
     """
     with owned.open_plain(folder / _LOCK, "a+") as file:
@@ -256,7 +260,7 @@ def shared_lock(folder: Path, begin: Callable[[], None], is_begun: Callable[[], 
             fcntl.flock(file, fcntl.LOCK_SH)
             if is_begun():
                 break
-            # The process that was to begin was killed in between: another one has to.
+            # The process that had to begin was killed: another one begins.
             fcntl.flock(file, fcntl.LOCK_UN)
             time.sleep(0.05)
         yield
@@ -264,11 +268,11 @@ def shared_lock(folder: Path, begin: Callable[[], None], is_begun: Callable[[], 
 
 @contextmanager
 def exclusive_lock(folder: Path, *, wait: bool = True) -> Iterator[bool]:
-    """Hold a folder for this process only, and yield True.
+    """Lock a folder for this process only, and yield True.
 
     Args:
         folder: The folder.
-        wait: Whether to wait until no other process holds it; otherwise False is yielded if one does. Default: true.
+        wait: Whether to wait for other processes; otherwise False is yielded if one holds the lock. Default: true.
     """
     with owned.open_plain(folder / _LOCK, "a+") as file:
         try:
@@ -280,7 +284,7 @@ def exclusive_lock(folder: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def _check_folder(blocks: Blocks) -> None:
-    """Raise ValueError where the folder holds something else than this request."""
+    """Raise ValueError if the folder holds anything other than this request."""
     out = blocks.folder
     owned.check_no_file(out, "the samples")
     # The request is looked for once more after the other files: another shard may be beginning.
@@ -288,9 +292,11 @@ def _check_folder(blocks: Blocks) -> None:
         return
     if (out / REQUEST).is_file() and ((out / _BLOCKS).is_dir() or (out / _LOCK).is_file()):
         raise ValueError(
-            f"{out / REQUEST} is damaged, so that its samples cannot be continued: write the name of a new folder"
+            f"{out / REQUEST} is damaged, so sampling cannot be resumed: write the name of a new folder with --out"
         )
-    raise ValueError(f"{out} holds something else: write the name of a new folder")
+    raise ValueError(
+        f"{out} is not empty and does not hold samples of tauleap: write the name of a new folder with --out"
+    )
 
 
 def _is_used(out: Path) -> bool:
@@ -311,7 +317,7 @@ def _recorded(out: Path) -> tuple[dict[str, object] | None, list[str]]:
 
 
 def _tidy(out: Path) -> None:
-    """Remove what a process left that was killed after the files were written, unless another process is at work."""
+    """Remove files of a process that was killed after writing the samples, unless another process is working."""
     left = [*owned.unfinished(out, _OWN), *owned.unfinished(out / _BLOCKS, _OWN_BLOCKS)]
     if left or (out / _BLOCKS).is_dir():
         with exclusive_lock(out, wait=False) as held:

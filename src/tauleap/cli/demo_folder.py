@@ -1,4 +1,4 @@
-"""The folder of a demo, which the same command may write again."""
+"""The folder of a demo, which the same command may overwrite."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _OWN = re.compile(
 
 
 def claim_demo_folder(folder: Path) -> None:
-    """Make ``folder`` that of a demo, and remove what a killed demo has left there unfinished.
+    """Mark ``folder`` as that of a demo, and remove unfinished files of a killed demo.
 
     Args:
-        folder: the path: new, empty, or of a demo.
+        folder: The path: new, empty, or of a demo.
 
     Raises:
-        NotADirectoryError: the path is a file.
-        ValueError: the folder holds something else.
+        NotADirectoryError: The path is a file.
+        ValueError: The folder holds something else.
     """
     owned.claim_folder(folder, MARKER, '{"about": "files of `tauleap demo`; keep this file"}\n', "a demo")
     owned.remove_unfinished(folder, _OWN)

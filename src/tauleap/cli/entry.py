@@ -1,4 +1,4 @@
-"""The frame of every command: streams, signals, and errors as one line and an exit code."""
+"""Run a command with its streams and signals; an error is one line and an exit code."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _run(words: list[str]) -> int:
     except (MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
-        print("tauleap: error: there is not enough memory: write a smaller --batch-size, or less data", file=sys.stderr)
+        print("tauleap: error: not enough memory: write a smaller --batch-size, or use less data", file=sys.stderr)
         return 1
     except KeyboardInterrupt as stopped:
         number: signal.Signals = getattr(stopped, "signal", signal.SIGINT)

@@ -1,4 +1,4 @@
-"""``--label``: which classes a model that knows labels is to draw."""
+"""``--label``: the class labels of class-conditional samples."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ def read_labels(text: str, model: Model) -> str:
 
     Args:
         text: The value of the option.
-        model: The model, whose network has the labels.
+        model: The model.
+
+    Raises:
+        ValueError: The model is not class-conditional, or a label is out of range.
     """
     count = model.num_labels
     if count is None:
         raise ValueError(
-            "--label is for models whose network, such as a UNet or SequenceTransformer, was built with "
-            "num_classes=..., and that of this one was not: leave it out; another network with a condition draws by "
-            "model.sample(n, condition=...) in Python"
+            "--label needs a class-conditional model, whose network has num_classes, and this model is not one: leave "
+            "it out; for other conditions use model.sample(n, condition=...) in Python"
         )
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 10 and int(word) < count):
-            raise ValueError(f"--label must be one of 0 to {count - 1}, or several such as 0,1, got {word!r}")
+            raise ValueError(
+                f"--label must be a class label from 0 to {count - 1}, or several such as 0,1, got {word!r}"
+            )
     return ",".join(str(int(word)) for word in words)
 
 
-def dealt(labels: str, first: int, rows: int) -> Tensor:
-    """Return the labels of consecutive samples, in turn.
+def cycled_labels(labels: str, first: int, rows: int) -> Tensor:
+    """Return the labels of consecutive samples, which cycle through the given ones.
 
-    >>> dealt("3,5", 1, 4)
+    >>> cycled_labels("3,5", 1, 4)
     tensor([5, 3, 5, 3])
 
     Args:

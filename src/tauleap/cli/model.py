@@ -26,12 +26,12 @@ def load_model(run: Path, device: str) -> tuple[Model, Format]:
         model = load(run, device=device)
     except UnknownClassError as error:
         raise ValueError(
-            f"{run} was saved with {', '.join(error.names)}, which the command line cannot import: in Python write "
-            f"{error.call}; the model that it returns has the methods sample, complete and bits_per_dim"
+            f"{run} uses the classes {', '.join(error.names)}, which the command line cannot import: in Python write "
+            f"{error.call}, and use its methods sample, complete and bits_per_dim"
         ) from error
     if model.shape is None:
         raise ValueError(
-            f"{run} holds a model that does not know the shape of its data: give it one, and save it again"
+            f"the model in {run} has no shape: load it in Python, write Model(..., shape=...), and save it again"
         )
     form = model.form
     if form is None:
@@ -55,12 +55,12 @@ def fingerprint(model: Model) -> str:
 
 
 def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, evaluations: int = 1) -> int:
-    """Return how many rows are sampled at a time.
+    """Return the number of rows per batch of sampling.
 
     Args:
         model: The model, on its device.
-        given: The value of ``--batch-size``, which decides if it is there.
-        memory: Gigabytes that a batch may take. Default: what its device allows.
+        given: The value of ``--batch-size``; None for a size that fits into memory.
+        memory: Gigabytes per batch, > 0. Default: 1 on a CPU, a quarter of an accelerator's memory.
         evaluations: Network evaluations per row that are batched together. Default: 1.
     """
     if given is not None:

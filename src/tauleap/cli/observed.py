@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) -> Tensor:
-    """Return a bool mask (*shape) of the sites that ``--observed`` names: ranges, single places, names of columns.
+    """Return a bool mask (*shape) of the sites in ``--observed``: ranges, positions or column names.
 
-    Places count through a row from 0, in the order of its axes; negative ones from the end, as in Python.
+    Positions count the sites of a row from 0, in row-major order; negative ones count from the end, as in Python.
 
     >>> observed_mask("0:2,-1", (5,))
     tensor([ True,  True, False, False,  True])
@@ -23,7 +23,10 @@ def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) 
     Args:
         text: The value of the option, such as "0:32,40"; the end of a range is not in it.
         shape: The shape of a row.
-        names: The names of the sites, if they have any.
+        names: The names of the sites, if they have any. Default: none.
+
+    Raises:
+        ValueError: A position is out of range, or a name is unknown.
     """
     import torch
 
@@ -36,22 +39,22 @@ def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) 
             continue
         begin, colon, end = word.partition(":")
         try:
-            first = _place(begin, 0 if colon else None, sites)
-            last = _place(end, sites, sites) if colon else first + 1
+            first = _position(begin, 0 if colon else None, sites)
+            last = _position(end, sites, sites) if colon else first + 1
         except ValueError as error:
-            known = f", or one of the columns {', '.join(names)}" if names else ""
+            columns = f", or one of the columns {', '.join(names)}" if names else ""
             raise ValueError(
-                f"--observed must be places or ranges below {sites} such as 0:32,40{known}, got {word!r}"
+                f"--observed must be positions or ranges below {sites}, such as 0:32,40{columns}, got {word!r}"
             ) from error
         mask[first:last] = True
     return mask.reshape(shape)
 
 
-def _place(text: str, default: int | None, sites: int) -> int:
+def _position(text: str, default: int | None, sites: int) -> int:
     if text == "" and default is not None:
         return default
-    place = int(text)
-    place = place + sites if place < 0 else place
-    if not 0 <= place <= sites or (default is None and place == sites):
-        raise ValueError(f"{text} is beyond {sites}")
-    return place
+    position = int(text)
+    position = position + sites if position < 0 else position
+    if not 0 <= position <= sites or (default is None and position == sites):
+        raise ValueError(f"{text} is out of range, there are {sites} sites")
+    return position

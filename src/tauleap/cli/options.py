@@ -11,21 +11,35 @@ from typing import Annotated, Literal
 from typing_extensions import Doc
 
 from tauleap import _shipped
+from tauleap.cli.help import Metavar
 
 RunFolder = Annotated[
     Path,
-    Doc(
-        "Folder of a run or a saved model, or the name of one that comes with the package: "
-        f"{', '.join(_shipped.names())}."
-    ),
+    Doc(f"Folder of a training run or of a saved model, or a shipped model: {', '.join(_shipped.names())}."),
+    Metavar("MODEL"),
 ]
-DeviceName = Annotated[str, Doc("Where to compute: cpu, cuda, cuda:1, mps, ...; auto is the accelerator, if any.")]
+DeviceName = Annotated[
+    str, Doc("Device: cpu, cuda, cuda:1, mps, ... Default: auto, the accelerator if there is one."), Metavar("DEVICE")
+]
+Steps = Annotated[
+    int, Doc("Largest number of sampling steps, >= 1. More take longer; the network's error limits the gain.")
+]
+SamplerOption = Annotated[
+    str | None,
+    Doc(
+        "Parameter of the sampler: look_ahead=0.5 (ancestral), theta=0.5 (trapezoidal), step=0.001 (next-reaction), "
+        "multiple_jumps=add, reject or last (tau-leaping)."
+    ),
+    Metavar("NAME=VALUE"),
+]
+Temperature = Annotated[float, Doc("Divides the logits, > 0. Below 1: more probable and less diverse results.")]
+Json = Annotated[bool, Doc("Print one JSON object instead of text.")]
 ImageFileFormat = Literal["png", "npy"]
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several processes: it makes block ``index`` of the list, and every ``count``-th after it.
+    """One of several processes that share the blocks: it samples every ``count``-th, from number ``index``.
 
     Args:
         index: The number of the process, from 1.
@@ -40,10 +54,13 @@ class Shard:
 
     @staticmethod
     def read(text: str | None) -> Shard:
-        """Return a shard as it is written after ``--shard``; None is the only one.
+        """Return the shard that ``--shard`` names.
 
         Args:
-            text: Such as "2/4".
+            text: The value of the option, such as "2/4"; None for one process.
+
+        Raises:
+            ValueError: The text is not I/N with 1 <= I <= N.
         """
         if text is None:
             return Shard(1, 1)
@@ -52,43 +69,43 @@ class Shard:
             raise ValueError(f"--shard must be I/N with I from 1 to N, such as 1/4, 2/4, 3/4 and 4/4, got {text!r}")
         return Shard(int(match[1]), int(match[2]))
 
-    def of(self, places: range) -> list[int]:
-        """Return those blocks that are of this shard.
+    def of(self, starts: range) -> list[int]:
+        """Return the blocks of this shard.
 
         Args:
-            places: The first rows of all blocks.
+            starts: The first rows of all blocks.
         """
-        return list(places[self.index - 1 :: self.count])
+        return list(starts[self.index - 1 :: self.count])
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"
 
 
 def check_run(run: Path) -> None:
-    """Raise ValueError where ``run`` is neither a folder nor the name of a model of the package.
+    """Raise ValueError if ``run`` is neither a folder nor the name of a shipped model.
 
     Args:
-        run: The path or name, as it was typed.
+        run: The path or name.
     """
     if not run.is_dir() and (run.exists() or str(run) not in _shipped.names()):
         raise ValueError(
-            f"{run} is not a folder of a run: write the folder that `tauleap train` has made, or one of the models of "
-            f"the package: {', '.join(_shipped.names())}"
+            f"{run} is not a folder of a run: write a folder that `tauleap train` has created, or a shipped model: "
+            f"{', '.join(_shipped.names())}"
         )
 
 
 def check_exists(path: Path) -> None:
-    """Raise ValueError where there is nothing to read at ``path``.
+    """Raise ValueError if a path does not exist.
 
     Args:
-        path: A file or folder, as it was typed.
+        path: A file or folder.
     """
     if not path.exists():
-        raise ValueError(f"{path} is not a file: nothing of this name exists")
+        raise ValueError(f"{path} does not exist: write the name of a file or folder")
 
 
 def at_least(option: str, value: int, least: int) -> int:
-    """Return a number, or raise ValueError where it is too small.
+    """Return a number, or raise ValueError if it is too small.
 
     Args:
         option: The name of the option, for the message.
@@ -101,7 +118,7 @@ def at_least(option: str, value: int, least: int) -> int:
 
 
 def check_temperature(temperature: float) -> None:
-    """Raise ValueError unless logits can be divided by a temperature.
+    """Raise ValueError unless a temperature is finite and > 0.
 
     Args:
         temperature: The value of ``--temperature``.

@@ -1,7 +1,7 @@
-"""Standard streams on which printing never fails: any encoding, closed descriptors, and a reader or terminal that left.
+"""Standard streams on which printing never fails, whatever the encoding, and also if a pipe or terminal was closed.
 
-A command's result is its files; its words are for people. So work continues when the words can no longer be written,
-and the exit code says that they were lost.
+The result of a command is its files. So work continues if its text can no longer be printed, and the exit code reports
+that output was lost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BROKEN_PIPE = 141
 _ASCII = str.maketrans(
     {"±": "+-", "×": "x", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+"}
 )
-"""Replacements for the characters that we, rich and tyro print ourselves."""
+"""Replacements for the characters that tauleap, rich and tyro print."""
 
 
 @runtime_checkable
@@ -43,7 +43,7 @@ class SteadyStream:
     """A text stream that replaces characters it cannot encode, and discards text once a write has failed.
 
     Args:
-        stream: the stream to write to.
+        stream: The stream to write to.
     """
 
     def __init__(self, stream: TextStream) -> None:
@@ -94,7 +94,7 @@ def encodable(text: str, encoding: str | None) -> str:
 
     Args:
         text: The text.
-        encoding: The name of the encoding; None where it is not known, and nothing is replaced.
+        encoding: The name of the encoding; None if it is unknown, and nothing is replaced.
     """
     if encoding is None:
         return text
@@ -109,28 +109,28 @@ class Output:
     """The two streams of a command.
 
     Args:
-        out: standard output.
-        err: standard error.
+        out: Standard output.
+        err: Standard error.
     """
 
     def __init__(self, out: SteadyStream, err: SteadyStream) -> None:
         self.out, self.err = out, err
 
     def exit_code(self, code: int) -> int:
-        """Return ``code``, or the code of a standard output that could not be written where all else went well.
+        """Return ``code``; if it is 0 but the standard output could not be written, the code of that failure.
 
         Args:
             code: The exit code of the command.
         """
         self.out.flush()
         self.err.flush()
-        lost = self.out.error
-        if code != 0 or lost is None:
+        failure = self.out.error
+        if code != 0 or failure is None:
             return code
-        if lost.errno == errno.EPIPE:
+        if failure.errno == errno.EPIPE:
             return _BROKEN_PIPE
-        remedy = REMEDY if is_full_disk(lost) else "write it to another file"
-        self.err.write(f"tauleap: error: the standard output cannot be written: {lost.strerror}: {remedy}\n")
+        remedy = REMEDY if is_full_disk(failure) else "write it to another file"
+        self.err.write(f"tauleap: error: cannot write to the standard output: {failure.strerror}: {remedy}\n")
         self.err.flush()
         return 1
 
@@ -154,8 +154,8 @@ def print_result(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None
 
     Args:
         as_json: The value of ``--json``.
-        facts: The result for a script, printed as one object of JSON.
-        lines: The result for people.
+        facts: The result as a JSON object.
+        lines: The result as text.
     """
     print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
 

@@ -1,4 +1,4 @@
-"""From the words of a command line to a command; a mistake is one line on stderr."""
+"""Parse a command line; a mistake is one line on stderr."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from pathlib import Path
 from typing import NoReturn
 
 from tauleap.cli.commands import COMMANDS, Command
+from tauleap.cli.help import examples, from_parsed, parser_class
 
 _DESCRIPTION = (
     "Continuous-time diffusion for discrete data. "
-    "`tauleap COMMAND --help` lists a command's options, `tauleap --version` prints the version; "
-    "with TAULEAP_TRACEBACK=1 in the environment an error shows where it came from."
+    "`tauleap COMMAND --help` lists the options of a command with examples. "
+    "`tauleap --version` prints the version. "
+    "Set the environment variable TAULEAP_TRACEBACK=1 to see the traceback of an error."
 )
 _NARROWEST = 40
-"""Columns: tyro needs unbounded memory for help in fewer than about 20."""
+"""Columns; for help in fewer than about 20, tyro needs unbounded memory."""
 _UNWRAPPED = 10_000
-"""Columns in which tyro puts each sentence of an error into one line."""
+"""Columns in which tyro prints each sentence of an error on one line."""
 
 
 def is_version_request(words: Sequence[str]) -> bool:
@@ -36,38 +38,46 @@ def is_version_request(words: Sequence[str]) -> bool:
 
 
 def parse(words: Sequence[str]) -> Command:
-    """Return the command with its options; leave with exit code 2 and one line on stderr where there is a mistake.
+    """Return the command with its options; for invalid arguments, print one line and exit with code 2.
 
     Args:
-        words: the arguments of the command line, without the name of the program.
+        words: The arguments of the command line, without the name of the program.
+
+    Raises:
+        SystemExit: After ``--help``, or for invalid arguments.
     """
     words = _expand(list(words))
     empty = _empty_path(words)
     if empty is not None:
-        _leave(f"{empty} is an empty name: write the name of a file or folder", words)
+        _exit_with(f"{empty} is an empty name: write the name of a file or folder", words)
 
     import tyro
 
-    said = io.StringIO()
+    parsers = {name: parser_class(kind, is_selected=name in words[:1]) for name, kind in COMMANDS.items()}
+    printed = io.StringIO()
     shows_help = any(word in ("-h", "--help") for word in words)
     width = max(_NARROWEST, shutil.get_terminal_size().columns) if shows_help else _UNWRAPPED
     try:
-        with _columns(width), contextlib.redirect_stderr(said):
-            return tyro.extras.subcommand_cli_from_dict(
-                COMMANDS,
+        with _columns(width), contextlib.redirect_stderr(printed):
+            parsed = tyro.extras.subcommand_cli_from_dict(
+                parsers,
                 prog="tauleap",
                 description=_DESCRIPTION,
                 args=words,
-                config=(tyro.conf.PositionalRequiredArgs,),
+                config=(tyro.conf.PositionalRequiredArgs, tyro.conf.FlagCreatePairsOff),
             )
     except SystemExit as leaving:
         if leaving.code in (0, None):
+            if words and words[0] in COMMANDS and (shown := examples(COMMANDS[words[0]])):
+                print(shown)
             raise
-        _leave(_sentence(said.getvalue()), words)
+        _exit_with(_sentence(printed.getvalue()), words)
+    command = next(COMMANDS[name] for name, parser in parsers.items() if type(parsed) is parser)
+    return from_parsed(command, parsed)
 
 
 def _expand(words: list[str]) -> list[str]:
-    """Replace what tyro does not know: the short name -n in its spellings, and ``demo music``."""
+    """Replace spellings that tyro does not support: -n, --no-header and ``demo music``."""
     if words[:2] == ["demo", "music"]:
         return ["demo-music", *words[2:]]
     if words[:1] == ["train"]:
@@ -98,7 +108,7 @@ def _expand_header(words: list[str]) -> list[str]:
 
 
 def _empty_path(words: list[str]) -> str | None:
-    """Return the first word that stands where a path belongs and is empty, or None: Path("") is the current folder."""
+    """Return the first empty path among the words, or None: Path("") would be the current folder."""
     for before, word in itertools.pairwise(words):
         if word in ("--out=", "--data="):
             return word
@@ -108,7 +118,7 @@ def _empty_path(words: list[str]) -> str | None:
     return None
 
 
-def _leave(message: str, words: list[str]) -> NoReturn:
+def _exit_with(message: str, words: list[str]) -> NoReturn:
     command = f" {words[0]}" if words and words[0] in COMMANDS else ""
     print(f"tauleap: error: {message} (see tauleap{command} --help)", file=sys.stderr)
     raise SystemExit(2)
@@ -127,9 +137,18 @@ def _sentence(box: str) -> str:
         elif sections[-1]:
             sections.append([])
     texts = [" ".join(section) for section in sections if section]
-    sentence = texts[0] if texts else "the arguments cannot be used"
+    sentence = texts[0] if texts else "the arguments are invalid"
     sentence = re.sub(r"^Expected one of", "a command is missing: write one of", sentence)
+    sentence = re.sub(r"^Missing from (tauleap \S+): (\S+) ", r"\2 is missing after `\1`: ", sentence)
+    sentence = re.sub(r"^Missing value for argument '(\S+)'.*", r"\1 needs a value", sentence)
     sentence = re.sub(r"^Error parsing (\S+):", r"\1", sentence).removesuffix(" (required)")
+    sentence = re.sub(r"^invalid choice ('.*') for argument '(\S+)'\. Expected one of \((.*)\)\.", _choices, sentence)
+    # An option that may be left out has the type "None or a number": only the number can be meant.
+    sentence = re.sub(
+        r"no type matching \{None\}\|(INT|FLOAT) could be instantiated from \[('.*')\].*",
+        lambda found: f"must be a {'whole ' if found[1] == 'INT' else ''}number, got {found[2]}",
+        sentence,
+    )
     for text in texts[1:]:
         if text.startswith("Available subcommands"):
             sentence += f"; {text}"
@@ -140,9 +159,15 @@ def _sentence(box: str) -> str:
     return re.sub(r"could not convert string to float: ('.*')", r"must be a number, got \1", sentence)
 
 
+def _choices(found: re.Match[str]) -> str:
+    """Return a sentence about a word that is not among the choices of an option, which are then listed in order."""
+    choices = sorted(choice for choice in re.findall(r"'([^']*)'", found[3]) if choice != "None")
+    return f"{found[2]} must be one of {', '.join(choices)}, got {found[1]}"
+
+
 @contextlib.contextmanager
 def _columns(number: int) -> Iterator[None]:
-    """Give tyro a terminal of this width."""
+    """Set the width of the terminal for tyro."""
     before = os.environ.get("COLUMNS")
     os.environ["COLUMNS"] = str(number)
     try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typing_extensions import Doc
 
 if TYPE_CHECKING:
     from tauleap.sampling import Sampler
@@ -17,6 +19,9 @@ SamplerName = Literal[
     "next-reaction",
     "uniformization",
 ]
+SamplerChoice = Annotated[
+    SamplerName | None, Doc("How a step is sampled. Default: selected for the model and --steps, and printed.")
+]
 _OPTIONS: dict[str, tuple[str, type]] = {
     "ancestral": ("look_ahead", float),
     "tau-leaping": ("multiple_jumps", str),
@@ -27,7 +32,7 @@ _OPTIONS: dict[str, tuple[str, type]] = {
 
 
 def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None:
-    """Return a sampler; None where none is named, and the model's own selection is used.
+    """Return a sampler; None for no name, which means the model's own selection.
 
     >>> make_sampler("ancestral", "look_ahead=0.5")
     Ancestral(look_ahead=0.5)
@@ -37,7 +42,7 @@ def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None
         option: The value of ``--sampler-option``, such as "look_ahead=0.5".
 
     Raises:
-        ValueError: The sampler does not have this option, or not this value.
+        ValueError: The sampler does not have this option, or the value is invalid.
     """
     check_option(name, option)
     if name is None:
@@ -67,7 +72,7 @@ def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:
         sampler: A sampler that the model selected.
 
     Raises:
-        TypeError: It is one that the model does not select.
+        TypeError: The sampler is not one that models select.
     """
     from tauleap import sampling
 
@@ -79,7 +84,7 @@ def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:
 
 
 def check_option(name: SamplerName | None, option: str | None) -> None:
-    """Raise a ValueError unless ``option`` is one of the sampler; torch is not needed.
+    """Raise ValueError unless ``option`` belongs to the sampler; torch is not needed.
 
     Args:
         name: The value of ``--sampler``.
@@ -88,10 +93,12 @@ def check_option(name: SamplerName | None, option: str | None) -> None:
     if option is None:
         return
     if name is None:
-        raise ValueError("--sampler-option needs --sampler, the sampler that has it")
+        raise ValueError("--sampler-option needs --sampler: write the name of the sampler, such as --sampler ancestral")
     if name not in _OPTIONS:
         have = ", ".join(f"{other} ({parameter})" for other, (parameter, _) in _OPTIONS.items())
-        raise ValueError(f"--sampler {name} has no option, got {option!r}; samplers with one: {have}")
+        raise ValueError(
+            f"--sampler {name} has no option, got {option!r}: leave it out, or use a sampler with an option: {have}"
+        )
     parameter, kind = _OPTIONS[name]
     given, equals, value = option.partition("=")
     if given != parameter or not equals:

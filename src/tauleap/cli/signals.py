@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP of a command: no traceback, and an exit code of 128 plus the signal's number."""
+"""Handle Ctrl-C, SIGTERM and SIGHUP: no traceback, and an exit code of 128 plus the number of the signal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Stopped(KeyboardInterrupt):
     """A signal that ends the command; unfinished files are removed on the way out.
 
     Args:
-        number: the signal.
+        number: The number of the signal.
     """
 
     def __init__(self, number: int) -> None:
@@ -28,7 +28,7 @@ class Stopped(KeyboardInterrupt):
 
 @contextmanager
 def raising_signals() -> Iterator[None]:
-    """Raise :class:`Stopped` where the signals arrive within the block; Ctrl-C while Python exits is silent as well.
+    """Raise :class:`Stopped` if a signal arrives within the block; Ctrl-C while Python exits is silent as well.
 
     A signal that is ignored, as SIGHUP is under ``nohup``, stays ignored.
     """
@@ -50,7 +50,7 @@ def raising_signals() -> Iterator[None]:
 
 @contextmanager
 def importing() -> Iterator[None]:
-    """End the process at once where a signal arrives within the block, which only imports.
+    """End the process at once if a signal arrives within the block, which only imports.
 
     An exception within an import of torch may be lost, or become another one.
     """

@@ -1,4 +1,4 @@
-"""Figure 3 of the paper: distance to the data against work, and laws on their way from noise to data."""
+"""Figure 3 of the paper: distance to the data against network evaluations, and distributions from noise to data."""
 
 from __future__ import annotations
 
@@ -28,37 +28,37 @@ class Curve:
     errors: Sequence[float] | None = None
     """Standard errors: points with bars instead of a line."""
     reference: bool = False
-    """Drawn dashed: what the same sampler reaches with the exact denoiser."""
+    """Whether the curve is dashed: the same sampler with the exact denoiser."""
     colour: int = 0
 
 
 @dataclass(frozen=True)
-class Way:
-    """Laws of two sites at some times of a reverse run, from noise to data."""
+class Trajectory:
+    """Distributions of two sites at some times of the reverse process, from noise to data."""
 
     label: str
     times: Sequence[float]
     laws: Sequence[Float[Tensor, "x y"]] = field(repr=False)
 
 
-def draw_figure(curves: Sequence[Curve], levels: Mapping[str, float], ways: Sequence[Way]) -> Figure:
+def draw_figure(curves: Sequence[Curve], levels: Mapping[str, float], trajectories: Sequence[Trajectory]) -> Figure:
     """Draw distances against evaluations on the left, and distributions from noise to data on the right.
 
     Args:
-        curves: one per method.
-        levels: distances that are drawn as horizontal lines, by label.
-        ways: one row of pictures each.
+        curves: One per method.
+        levels: Distances of horizontal lines, by label.
+        trajectories: One row of panels each.
     """
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(12.5, 3.9), layout="constrained")
         left, right = figure.subfigures(1, 2, width_ratios=(1, 1.5), squeeze=False)[0]
         _draw_curves(left.subplots(), curves, levels)
-        rows = right.subplots(len(ways), max(len(way.laws) for way in ways), squeeze=False)
-        for row, way in zip(rows, ways, strict=True):
-            for panel, t, law in zip(row, way.times, way.laws, strict=True):
+        rows = right.subplots(len(trajectories), max(len(each.laws) for each in trajectories), squeeze=False)
+        for row, trajectory in zip(rows, trajectories, strict=True):
+            for panel, t, law in zip(row, trajectory.times, trajectory.laws, strict=True):
                 draw_diamonds(panel, law)
                 panel.set_title(f"t = {t:.2g}" if t > 0 else "x0", fontsize=9)
-            row[0].set_ylabel(way.label)
+            row[0].set_ylabel(trajectory.label)
         return figure
 
 
@@ -66,16 +66,16 @@ def draw_diamonds(panel: Axes, law: Float[Tensor, "x y"]) -> None:
     """Draw a distribution of two sites, with darker and larger diamonds where it is denser.
 
     Args:
-        panel: the axes.
-        law: probabilities (x, y); y is drawn upwards.
+        panel: The axes.
+        law: Probabilities (x, y); y points upwards.
     """
     table = law.detach().cpu().double()
-    share = (table / table.max()).sqrt()
+    density = (table / table.max()).sqrt()
     x, y = torch.meshgrid(*(torch.arange(side) for side in table.shape), indexing="ij")
-    seen = share > 0.03
-    strength = share[seen].numpy()
+    visible = density > 0.03
+    strength = density[visible].numpy()
     colours = matplotlib.colormaps["BuPu"](0.15 + 0.85 * strength)
-    panel.scatter(x[seen].numpy(), y[seen].numpy(), s=0.4 + 7 * strength, c=colours, marker="D", linewidths=0)
+    panel.scatter(x[visible].numpy(), y[visible].numpy(), s=0.4 + 7 * strength, c=colours, marker="D", linewidths=0)
     panel.set(xlim=(-1, table.shape[0]), ylim=(-1, table.shape[1]), aspect="equal")
 
 

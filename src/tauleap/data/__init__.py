@@ -1,4 +1,4 @@
-"""x0: where data comes from. One file per source, each giving int64 states and saying their number and shape."""
+"""Sources of training data x0. Each source returns rows of integer states, their number of states and their shape."""
 
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData, format_from_config

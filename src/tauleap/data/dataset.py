@@ -1,4 +1,4 @@
-"""Integer data, the form in which training and evaluation take it."""
+"""Rows of integer states, as training and evaluation take them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows
 from tauleap.data.columns.raw import RawTable
 
-_COUNTED, _COUNTED_BLOCKS = 2**25, 256
-"""Values of a mapped file in which frequencies are counted, and blocks of neighbouring rows that they come from."""
+_SUBSAMPLE_VALUES, _SUBSAMPLE_BLOCKS = 2**25, 256
+"""How many values of a mapped file are read to count frequencies, and from how many blocks of neighbouring rows."""
 
 
 class Rows(NamedTuple):
-    """Some rows of a dataset: states int64 (n, *shape), and where there are any, missing values and conditions."""
+    """Some rows of a dataset: int64 states (n, *shape), and the missing values and conditions if there are any."""
 
     x: Tensor
     missing: Tensor | None
@@ -30,13 +30,24 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Rows ``x`` (n, *shape) of states ``0 .. num_states-1``, in any integer dtype: bytes are as good and smaller.
+    """Hold rows of states, and the missing values and conditions that belong to them.
 
-    ``condition`` (n, ...) goes to the network with its row, for a network that takes one. ``missing``, bool like x,
-    marks values that nobody knows; x holds any state there. ``sizes``, int64 of shape (*shape), says how many states
-    each site has, where they differ: the states of a site are ``0 .. size-1``. ``source`` is the table that the rows
-    were encoded from, whose numbers have more precision than their states. Rows that stay in a file, which
-    :func:`tauleap.data.open_data` makes of a large ``.npy``, are read and checked when :meth:`rows` returns them.
+    Args:
+        x: The rows, (n, *shape) with n >= 1, states ``0 .. num_states-1`` in any integer dtype; uint8 takes the least
+            memory. Rows that stay in a file, as :func:`tauleap.data.open_data` returns them for a large ``.npy``, are
+            read and checked when :meth:`rows` returns them.
+        num_states: The number of states, S >= 2.
+        condition: One condition per row, (n, ...), for a network that takes one. Default: None.
+        missing: A bool mask like ``x``, true where the value is missing; ``x`` has an arbitrary state there. Default:
+            None, no value is missing.
+        sizes: The number of states of each site, int64 (*shape): a site has the states ``0 .. size-1``. Default: None,
+            every site has ``num_states``.
+        source: The table that the rows were encoded from; its numbers have more precision than their states. Default:
+            None.
+
+    Raises:
+        TypeError: A tensor has the wrong dtype.
+        ValueError: A state, a size or a shape is out of range.
 
     >>> data = Dataset(torch.tensor([[0, 1], [2, 2], [1, 0]], dtype=torch.uint8), num_states=3)
     >>> len(data), data.shape, data.rows(torch.tensor([2, 0]))
@@ -75,14 +86,17 @@ class Dataset:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of one row."""
+        """The shape of one row."""
         return tuple(self.x.shape[1:])
 
     def rows(self, index: Tensor) -> Tensor:
         """Return rows as int64.
 
         Args:
-            index: The positions of the rows, (n,).
+            index: The positions of the rows, int64 (n,).
+
+        Returns:
+            The states, int64 (n, *shape).
         """
         if isinstance(self.x, MappedRows):
             return self.x.take(index)
@@ -92,26 +106,26 @@ class Dataset:
         """Return ``x`` as a tensor; rows that stay in a file are read.
 
         Raises:
-            ValueError: the file is too large for that.
+            ValueError: The file is too large to be held in memory.
         """
         if isinstance(self.x, Tensor):
             return self.x
         if self.x.numel() > limits.VALUES:
             raise ValueError(
-                f"{self.x.name} has {self.x.numel():,} values, too many for the memory: write a part of it to a file "
-                "of its own"
+                f"{self.x.name} has {self.x.numel():,} values, more than the {limits.VALUES:,} that are "
+                "held in memory: write part of it to another file"
             )
         return self.rows(torch.arange(len(self)))
 
     def spread_rows(self) -> Tensor:
-        """Return positions of rows to count in: all of them, or of a large file a part that is spread over it."""
+        """Return the rows in which to count frequencies: all, or blocks that are spread over a large file."""
         if isinstance(self.x, Tensor):
             return torch.arange(len(self))
-        number = max(1, _COUNTED // math.prod(self.shape))
+        number = max(1, _SUBSAMPLE_VALUES // math.prod(self.shape))
         if number >= len(self):
             return torch.arange(len(self))
-        # Neighbours share pages of the file, so they are taken together.
-        blocks = min(_COUNTED_BLOCKS, number)
+        # Neighbouring rows share pages of the file, so whole blocks are read.
+        blocks = min(_SUBSAMPLE_BLOCKS, number)
         starts = torch.arange(blocks) * (len(self) - number // blocks) // max(1, blocks - 1)
         return (starts[:, None] + torch.arange(number // blocks)).flatten()
 
@@ -119,7 +133,7 @@ class Dataset:
         """Return some rows as a dataset, without reading those that stay in a file.
 
         Args:
-            index: positions of rows, int64 (n,).
+            index: The positions of the rows, int64 (n,).
         """
         condition = None if self.condition is None else self.condition[index]
         missing = None if self.missing is None else self.missing[index]
@@ -131,8 +145,8 @@ class Dataset:
         """Return states, missing values and conditions of some rows on a device, without waiting for the copy.
 
         Args:
-            index: positions of rows, int64 (n,).
-            device: where the tensors are put. Default: the CPU.
+            index: The positions of the rows, int64 (n,).
+            device: The device of the returned tensors. Default: the CPU.
         """
         missing, condition = (
             None if a is None else _device.moved_to(a[index], device) for a in (self.missing, self.condition)
@@ -143,28 +157,36 @@ class Dataset:
         """Return a bool mask (n, *shape), true where the value is not missing."""
         return torch.ones(self.x.shape, dtype=torch.bool) if self.missing is None else ~self.missing
 
-    def split(self, last: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
-        """Return all rows but ``last``, to train with, and ``last`` rows chosen at random, to test with.
+    def split(self, test_rows: int, *, seed: int = 0) -> tuple[Dataset, Dataset]:
+        """Split the rows at random into a training set and a test set.
 
         >>> train, test = Dataset(torch.arange(10)[:, None], num_states=10).split(3)
         >>> len(train), len(test)
         (7, 3)
 
         Args:
-            last: How many rows to test with.
-            seed: The seed of the choice.
+            test_rows: The number of rows in the test set, 1 to ``len(self) - 1``.
+            seed: The seed of the random choice. Default: 0.
+
+        Returns:
+            The training set and the test set.
+
+        Raises:
+            ValueError: ``test_rows`` is out of range.
         """
-        last = _check.integer("last", last, least=1)
-        if last >= len(self):
-            raise ValueError(f"last must leave rows to train with: there are {len(self)}, got {last}")
+        test_rows = _check.integer("test_rows", test_rows, least=1)
+        if test_rows >= len(self):
+            raise ValueError(
+                f"test_rows must be less than the {len(self)} rows, so that some are left, got {test_rows}"
+            )
         if isinstance(self.x, MappedRows) and self.condition is None:
-            kept, chosen = self.x.split(last, seed)
-            return replace(self, x=kept), replace(self, x=chosen)
+            train, test = self.x.split(test_rows, seed)
+            return replace(self, x=train), replace(self, x=test)
         order = torch.randperm(len(self), generator=torch.Generator().manual_seed(seed))
-        return self.select(order[:-last]), self.select(order[-last:])
+        return self.select(order[:-test_rows]), self.select(order[-test_rows:])
 
     def describe(self) -> dict[str, Any]:
-        """Return a description as JSON can hold it; equal descriptions mean equal rows in the same order."""
+        """Return a description that can be saved as JSON; it is equal for equal rows in the same order."""
         size = {"rows": len(self), "shape": list(self.shape), "num_states": self.num_states}
         if isinstance(self.x, MappedRows):
             return size | self.x.describe()
@@ -182,7 +204,10 @@ class Dataset:
         if len(x.shape) < 2 or len(x) == 0:
             raise ValueError(f"x must be one or more rows, (n, *shape) with n >= 1, got shape {x.shape}")
         if x.num_states != self.num_states or self.missing is not None or self.sizes is not None:
-            raise ValueError("rows that stay in a file have one number of states, and no values are missing")
+            raise ValueError(
+                "rows that stay in a file must have one number of states for all sites and no missing values: read "
+                "the file with numpy.load to give missing or sizes"
+            )
         self._check_condition()
 
     def _check_condition(self) -> None:
@@ -194,7 +219,7 @@ class Dataset:
             return
         if not isinstance(self.missing, Tensor) or self.missing.dtype != torch.bool:
             given = self.missing.dtype if isinstance(self.missing, Tensor) else type(self.missing).__name__
-            raise TypeError(f"missing must be a bool tensor, true where nobody knows the value, got {given}")
+            raise TypeError(f"missing must be a bool tensor, true where a value is missing, got {given}")
         if self.missing.shape != tuple(self.x.shape):
             raise ValueError(
                 f"missing must have the shape of x, {tuple(self.x.shape)}, got {tuple(self.missing.shape)}"
@@ -212,10 +237,10 @@ class Dataset:
         if low < 1 or high > self.num_states:
             raise ValueError(f"sizes must lie in 1..{self.num_states}, the number of states, got {low} to {high}")
         x = self.in_memory()
-        beyond = (x >= self.sizes).nonzero()
-        if len(beyond):
-            row, *site = beyond[0].tolist()
+        invalid = (x >= self.sizes).nonzero()
+        if len(invalid):
+            row, *site = invalid[0].tolist()
             raise ValueError(
                 f"row {row} has the state {int(x[row, *site])} at site {tuple(site)}, which has "
-                f"{int(self.sizes[*site])} states: it must hold 0..{int(self.sizes[*site]) - 1}"
+                f"{int(self.sizes[*site])} states: write one of 0..{int(self.sizes[*site]) - 1}"
             )

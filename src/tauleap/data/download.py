@@ -1,4 +1,4 @@
-"""Files from elsewhere, downloaded once, compared with a known checksum, and kept in the user's cache."""
+"""Downloads of files with a known checksum, which are stored in the user's cache."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TIMEOUT = 60.0  # seconds without a byte
 
 
 def cache_folder() -> Path:
-    """Return where downloads are kept: ``$TAULEAP_CACHE``, or tauleap in ``$XDG_CACHE_HOME`` or in ``~/.cache``."""
+    """Return the folder of downloads: ``$TAULEAP_CACHE``, or else tauleap in ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     own = os.environ.get("TAULEAP_CACHE")
     if own:
         return Path(own)
@@ -33,16 +33,16 @@ def cache_folder() -> Path:
 def fetch(url: str, path: Path, *, sha256: str, max_bytes: int) -> Path:
     """Download a file, unless it exists with the known checksum, and return its path.
 
-    The file gets its name after its checksum was verified; otherwise nothing is left.
+    The file appears under its name after its checksum was verified; a failed download leaves no file.
 
     Args:
         url: The address.
         path: The file.
         sha256: Its known checksum, in hexadecimal digits.
-        max_bytes: A longer answer is not the file, and is not read to its end.
+        max_bytes: The largest number of bytes to read; a longer response cannot be the file.
 
     Raises:
-        ValueError: The answer is another file.
+        ValueError: The downloaded file has another checksum or is too long.
         OSError: The file could not be downloaded.
     """
     if path.is_file() and sha256_of(path) == sha256:
@@ -54,8 +54,8 @@ def fetch(url: str, path: Path, *, sha256: str, max_bytes: int) -> Path:
         if found != sha256:
             size = os.stat(file.name).st_size
             raise ValueError(
-                f"what {url} gives is not the file that is known: {size:,} bytes with the SHA-256 {found}, not "
-                f"{sha256}. Nothing was kept: try again, or download it by other means and give its path"
+                f"{url} returned another file than expected: {size:,} bytes with the SHA-256 {found}, not {sha256}. "
+                "The download was deleted: try again, or download the file by other means and give its path"
             )
     return path
 
@@ -71,14 +71,14 @@ def sha256_of(path: Path) -> str:
 
 
 def _retrieve(url: str, path: Path, max_bytes: int) -> None:
-    # Not torch.hub.download_url_to_file, which compares a checksum but reads an answer of any length.
+    # torch.hub.download_url_to_file also verifies a checksum, but it reads a response of any length.
     try:
         with _progress() as progress, _default_timeout():
             task = progress.add_task(url.rpartition("/")[2], total=None)
 
             def report(blocks: int, block_bytes: int, total: int) -> None:
                 if max(blocks * block_bytes - block_bytes, total) > max_bytes:
-                    raise ValueError(f"{url} gives more than {max_bytes:,} bytes, so it is not the file that is wanted")
+                    raise ValueError(f"{url} returned more than {max_bytes:,} bytes, so it is not the expected file")
                 progress.update(task, completed=blocks * block_bytes, total=None if total < 0 else total)
 
             urllib.request.urlretrieve(url, path, report)

@@ -1,4 +1,4 @@
-"""The files of a folder, by the ends of their names."""
+"""List the files of a folder by the ending of their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-_MOST = 1_000_000
+_MAX_FILES = 1_000_000
+"""So that a wrong path, such as a root folder, is an error and not an endless search."""
 
 
 def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
@@ -15,6 +16,9 @@ def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
     Args:
         folder: The folder.
         suffixes: Endings of the files, in lower case. Default: any.
+
+    Raises:
+        ValueError: There are no such files, or more than a million.
     """
     found: list[Path] = []
     for place, folders, names in os.walk(folder):
@@ -23,9 +27,9 @@ def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
             path = Path(place, name)
             if not name.startswith(".") and (suffixes is None or path.suffix.lower() in suffixes) and path.is_file():
                 found.append(path)
-        if len(found) > _MOST:
-            raise ValueError(f"{folder} has more than {_MOST:,} files: put fewer into a folder")
+        if len(found) > _MAX_FILES:
+            raise ValueError(f"{folder} has more than {_MAX_FILES:,} files: use several smaller folders")
     if not found:
-        wanted = "files" if suffixes is None else f"{', '.join(suffixes)} files"
-        raise ValueError(f"{folder} holds no {wanted}")
+        kind = "files" if suffixes is None else f"{', '.join(suffixes)} files"
+        raise ValueError(f"{folder} contains no {kind}")
     return sorted(found)

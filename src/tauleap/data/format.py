@@ -1,7 +1,7 @@
-"""File formats: how a file becomes rows of states, and how rows of states become a file of the same format.
+"""File formats, which read files as rows of states and write rows of states as files of the same format.
 
-A format is saved with a model as JSON, so that samples are written as the data was: a table with its own names, text,
-music, pictures. :func:`format_from_config` builds it again; a configuration cannot run code.
+A format is saved with a model as JSON, so that samples are written in the format of the training data: a table with its
+column names, text, music, images. :func:`format_from_config` rebuilds it; a configuration cannot run code.
 
 To add a format, write a subclass of :class:`Format` in a new file and register it in ``tauleap/_formats.py``.
 """
@@ -24,15 +24,15 @@ from tauleap.data.dataset import Dataset
 
 
 class Format(ABC):
-    """A way to read and write states. A concrete format is a frozen dataclass whose fields JSON can hold."""
+    """The base class of file formats. A concrete format is a frozen dataclass whose fields can be saved as JSON."""
 
     kind: ClassVar[str]
-    """Its name in a configuration."""
+    """The name of the format in a configuration."""
     open: ClassVar[Callable[..., LoadedData]]
-    """Return the rows of a file or folder to train on: a function of a path, and of the format's own options as keyword
-    arguments. It selects the coding, which becomes the fields of the format."""
+    """Read a file or folder of training data: a function of a path and of the format's own options as keywords. It
+    chooses the encoding, which becomes the fields of the format."""
     preview_rows: ClassVar[int] = 5
-    """How many rows a terminal has space for, at most."""
+    """The largest number of rows in a preview for a terminal."""
 
     @property
     @abstractmethod
@@ -42,11 +42,11 @@ class Format(ABC):
     @property
     @abstractmethod
     def num_states(self) -> int:
-        """S, of the site with the most states."""
+        """The number of states of the site that has the most."""
 
     @property
     def sizes(self) -> Tensor | None:
-        """How many states each site has, int64 (*shape), where they differ; None: S everywhere."""
+        """The number of states of each site, int64 (*shape); None if all sites have ``num_states``."""
         return None
 
     @property
@@ -56,7 +56,7 @@ class Format(ABC):
 
     @staticmethod
     def recognises(path: Path) -> bool:
-        """Return whether the format knows a file or folder by its own name, such as the archive of CIFAR-10.
+        """Return whether a file or folder has a name that only this format uses, such as the archive of CIFAR-10.
 
         Args:
             path: The file or folder.
@@ -65,14 +65,17 @@ class Format(ABC):
 
     @abstractmethod
     def read(self, path: Path) -> Dataset:
-        """Return the rows of a file or folder of the same format, in this coding; absent values are ``missing``.
+        """Return the rows of a file or folder in the encoding of this format; absent values are ``missing``.
 
         Args:
             path: The file or folder.
+
+        Raises:
+            ValueError: The file is damaged, or has values that this encoding lacks.
         """
 
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
-        """Return the same rows, and lines that say what was left out, and why.
+        """Return the same rows as :meth:`read`, and lines of text about what was left out and why.
 
         Args:
             path: The file or folder.
@@ -85,51 +88,64 @@ class Format(ABC):
 
         Args:
             x: States, (n, *shape).
-            folder: The folder, which is made when it does not exist.
-            stem: How the names of the files begin.
-            first: The number of the first row, where rows are numbered.
-            seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+            folder: The folder, which is created if it does not exist.
+            stem: The beginning of the file names. Default: "samples".
+            first: The number of the first row, if the files number their rows. Default: 0.
+            seed: The seed of values that are sampled where a state covers a range of values. Default: 0.
         """
 
     def write_completed(
         self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
     ) -> list[Path]:
-        """Write completed rows, in which given values are as they were given, and return the files.
+        """Write completed rows, in which observed values are unchanged, and return the files.
 
         Args:
             x: States, (n, *shape).
-            observed: Which values the user did not ask to draw, bool (n, *shape); empty ones are drawn nevertheless.
+            observed: The values to condition on, bool (n, *shape); missing ones among them are sampled all the same.
             data: The rows that were completed.
-            folder: The folder, which is made when it does not exist.
-            stem: How the names of the files begin.
-            seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+            folder: The folder, which is created if it does not exist.
+            stem: The beginning of the file names. Default: "completed".
+            seed: The seed of values that are sampled where a state covers a range of values. Default: 0.
         """
         return self.write(x, folder, stem=stem, seed=seed)
 
-    def refit(self, data: Dataset) -> Format:
-        """Return the format with a coding that follows from these rows alone; itself if no rows enter the coding.
+    def filled(self, data: Dataset, observed: Tensor) -> Tensor:
+        """Return which values :meth:`write_completed` writes from the model, bool (n, *shape).
 
         Args:
-            data: The rows to train on.
+            data: The rows to complete.
+            observed: Which values are conditioned on if they are not missing, bool (n, *shape).
+        """
+        return ~(data.known() & observed)
+
+    def describe(self) -> list[str]:
+        """Return the lines of a report that depend on the coding, such as a table of column types; none by default."""
+        return []
+
+    def refit(self, data: Dataset) -> Format:
+        """Return the format with an encoding fitted to these rows alone, or itself if the encoding needs no rows.
+
+        Args:
+            data: The training rows.
         """
         return self
 
     def encode_again(self, data: Dataset) -> Dataset:
-        """Return rows in the coding of this format, which was refitted after they were encoded.
+        """Return rows in the encoding of this format, which was refitted after they were encoded.
 
         Args:
-            data: Rows in the former coding.
+            data: Rows in the earlier encoding.
         """
         return data
 
     def log_density(self, data: Dataset) -> Tensor | None:
-        """Return the natural logarithm of the probability of each original value given its state, like ``data.x``.
+        """Return the log probability (in nats) of each original value given its state.
 
         Args:
             data: The rows.
 
         Returns:
-            float64 (n, *shape), or None where the states are the values, or the original values are not known.
+            float64 (n, *shape); None if the states are the values, or the original values are unknown.
         """
         return None
 
@@ -139,128 +155,131 @@ class Format(ABC):
 
         Args:
             x: States, (n, *shape).
-            n: How many rows, at most.
-            seed: That of :meth:`write`, so that the values are those of the file. Default: 0.
+            n: The largest number of rows.
+            seed: The seed given to :meth:`write`, so that preview and file have equal values. Default: 0.
         """
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        """The names of the sites, such as those of columns; empty where they have none."""
+        """The names of the sites, such as column names; empty if the sites have no names."""
         return ()
 
-    completion_remedy: ClassVar[str] = "leave cells empty, or say what is known with --observed"
-    """How a user marks values to fill in."""
+    completion_remedy: ClassVar[str] = "leave cells empty, or name the observed values with --observed"
+    """Advice for a user who gave no values to fill in."""
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
-        """Return arguments of ``tauleap complete`` after the model, and a comment on what they do.
+        """Return example arguments of ``tauleap complete`` after the model, and a comment that explains them.
 
         Args:
-            data: The rows that were trained on.
-            path: Their file, as a word of a shell.
+            data: The training rows.
+            path: Their file, quoted for a shell.
         """
         return "FILE --observed 0", "fills in all sites but the first"
 
     def completion_start(self) -> Dataset:
-        """Return rows to complete where no file is given.
+        """Return rows to complete if no file is given.
 
         Raises:
-            ValueError: The format has none.
+            ValueError: The format has no such rows; only music has.
         """
-        raise ValueError("give a file to complete: only a model of music has something to begin with by itself")
+        raise ValueError("a file to complete is missing: write its name; only models of music have a built-in melody")
 
     def config(self) -> dict[str, Any]:
-        """Return what :func:`format_from_config` builds it from, as JSON can hold it."""
+        """Return the configuration that :func:`format_from_config` takes; it can be saved as JSON."""
         fields = dataclasses.fields(self)  # pyright: ignore[reportArgumentType] (concrete formats are dataclasses)
-        held = {field.name: getattr(self, field.name) for field in fields}
-        return {"kind": self.kind} | json.loads(json.dumps(held))
+        values = {field.name: getattr(self, field.name) for field in fields}
+        return {"kind": self.kind} | json.loads(json.dumps(values))
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Format:
-        """Return the format that :meth:`config` described.
+        """Return the format of a configuration that :meth:`config` returned.
 
         Args:
             config: A mapping with the kind and the fields of the format.
 
         Raises:
-            ValueError: The fields are others, or their values are not valid.
+            ValueError: A field is missing, unknown or has an invalid value.
         """
         fields = dataclasses.fields(cls)  # pyright: ignore[reportArgumentType] (concrete formats are dataclasses)
-        wanted, given = {field.name for field in fields}, set(config) - {"kind"}
-        # An older configuration lacks fields that were added since; their default is None.
-        later = {field.name for field in fields if field.default is None} - given
-        wanted -= later
-        if given != wanted:
-            wrong = ", ".join(sorted(map(str, given ^ wanted)))
-            raise ValueError(f"a form of kind {cls.kind!r} has the fields {', '.join(sorted(wanted))}: see {wrong}")
+        given = set(config) - {"kind"}
+        # A configuration of an earlier version lacks fields that were added since; their default is None.
+        accepted = {field.name for field in fields if field.default is not None or field.name in given}
+        if given != accepted:
+            wrong = ", ".join(sorted(map(str, given ^ accepted)))
+            raise ValueError(
+                f"a format of kind {cls.kind!r} must have the fields {', '.join(sorted(accepted))}; missing or "
+                "unknown: "
+                f"{wrong}"
+            )
         try:
-            return cls(**{name: _frozen(config[name]) for name in wanted})
+            return cls(**{name: _as_tuples(config[name]) for name in accepted})
         except TypeError as error:
-            raise ValueError(f"a field of the form of kind {cls.kind!r} is of the wrong type") from error
+            raise ValueError(f"a field of the format of kind {cls.kind!r} has the wrong type: {error}") from error
 
     def check(self, x: Tensor) -> Tensor:
-        """Return rows of states on the CPU.
+        """Return rows of states as int64 on the CPU, after a check of shape and range.
 
         Args:
             x: States, (n, *shape).
 
         Raises:
-            ValueError: The shape is another one, or a site has a state that the format does not have.
+            ValueError: The shape is wrong, or a state is out of range.
         """
         if tuple(x.shape[1:]) != self.shape:
             raise ValueError(f"x must have shape (n, *{self.shape}), got {tuple(x.shape)}")
         states = x.detach().cpu().long()
-        most = self.num_states if self.sizes is None else self.sizes
-        beyond = ((states < 0) | (states >= most)).nonzero()
-        if len(beyond):
-            row, *site = beyond[0].tolist()
+        sizes = self.num_states if self.sizes is None else self.sizes
+        invalid = ((states < 0) | (states >= sizes)).nonzero()
+        if len(invalid):
+            row, *site = invalid[0].tolist()
             raise ValueError(
-                f"row {row} has the state {int(states[row, *site])} at site {tuple(site)}, which a {self.kind} of "
-                f"{self.num_states} states does not have: was the model trained on other data?"
+                f"row {row} has the state {int(states[row, *site])} at site {tuple(site)}, which a format of kind "
+                f"{self.kind!r} with {self.num_states} states does not have: give states of a model of this data"
             )
         return states
 
 
 class RowFiles(Format):
-    """A format in which each row has files of its own, so that they can be written as soon as the row is sampled."""
+    """The base class of formats that write separate files for each row, as soon as the row is sampled."""
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)
 
     @abstractmethod
     def write_rows(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
+        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, overwrite: bool = True
     ) -> list[Path]:
         """Write the files of each row, and return them.
 
         Args:
             x: States, (n, *shape).
-            folder: The folder, which is made when it does not exist.
-            stem: How the names of the files begin.
-            first: The number of the first row.
-            anew: Whether files that exist are written again. Default: true.
+            folder: The folder, which is created if it does not exist.
+            stem: The beginning of the file names. Default: "samples".
+            first: The number of the first row. Default: 0.
+            overwrite: Whether existing files are written again. Default: True.
         """
 
     def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
-        """Write one picture of the first rows, where the format has such a picture, and return the files.
+        """Write one image that shows the first rows, if the format has one, and return the files.
 
         Args:
             x: States, (n, *shape).
-            folder: The folder, which is made when it does not exist.
-            stem: How the names of the files begin.
+            folder: The folder, which is created if it does not exist.
+            stem: The beginning of the file names. Default: "samples".
         """
         return []
 
 
 @dataclass(frozen=True)
 class LoadedData:
-    """The rows of a file or folder, their format, and a report of what was used or skipped and why.
+    """Hold the rows of a file or folder, their format, and a report of what was used or skipped and why.
 
     Args:
         dataset: The rows.
-        form: The format, with the coding that was selected.
-        report: Lines for the user.
-        groups: (n,), the same number for rows that belong together, such as those of one song: they are trained on or
-            held out together. Default: None, every row is by itself.
+        form: The format, with the encoding that was chosen.
+        report: Lines of text for the user.
+        groups: A group number per row, int64 (n,). Rows of one group, such as those of one song, go into the training
+            set or the test set together. Default: None, every row is independent.
     """
 
     dataset: Dataset
@@ -280,7 +299,7 @@ def format_class(entry: Registration) -> type[Format]:
 
 
 def format_from_config(config: object) -> Format:
-    """Return the format that :meth:`Format.config` described.
+    """Return the format of a configuration that :meth:`Format.config` returned.
 
     >>> format_from_config({"kind": "text", "length": 3, "alphabet": "ab"}).shape
     (3,)
@@ -293,11 +312,14 @@ def format_from_config(config: object) -> Format:
     """
     kinds = {entry.kind: entry for entry in FORMATS}
     if not isinstance(config, Mapping) or not isinstance(config.get("kind"), str):
-        raise ValueError(f"a form is described by a mapping with a kind, one of {', '.join(kinds)}")
+        raise ValueError(
+            f"the configuration of a format must be a mapping with a kind, one of {', '.join(kinds)}, got "
+            f"{config!r:.60}"
+        )
     if config["kind"] not in kinds:
         raise ValueError(f"kind must be one of {', '.join(kinds)}, got {config['kind']!r}")
     return format_class(kinds[config["kind"]]).from_config(config)
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(item) for item in value) if isinstance(value, list | tuple) else value
+def _as_tuples(value: Any) -> Any:
+    return tuple(_as_tuples(item) for item in value) if isinstance(value, list | tuple) else value

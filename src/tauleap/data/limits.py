@@ -1,4 +1,4 @@
-"""What is too much, found out before memory is taken for it."""
+"""Upper limits of sizes, which are checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from tauleap._files import safe_read
 
 FILE_BYTES = 2**30
-"""Of one file that is read as a whole, and of what an archive unpacks to."""
+"""Bytes of a file that is read as a whole, and of an unpacked archive."""
 ROW_VALUES = 2**24
-"""Of one row of a file that is read row by row, whose size has no limit."""
+"""Values per row of a file that is read row by row; the file itself may have any size."""
 VALUES = 2**30
-"""Sites of all rows together."""
+"""Values of all rows together."""
 STATES = 100_000
-"""Of one site."""
+"""States per site."""
 CATEGORIES = 1000
-"""Of one column of a table."""
+"""Categories per column of a table."""
 
 
 def contents(path: Path, most: int | None = None) -> bytes:
@@ -25,25 +25,31 @@ def contents(path: Path, most: int | None = None) -> bytes:
     Args:
         path: The file.
         most: The largest number of bytes. Default: ``FILE_BYTES``.
+
+    Raises:
+        ValueError: The file is empty, too large, or not a file.
     """
     size(path, most)
     return safe_read.read_bytes(path, most=FILE_BYTES if most is None else most)
 
 
-def size(path: Path, most: int | None = None, *, remedy: str = "write a part of it to a file of its own") -> int:
-    """Return how many bytes a file has; refuse one that is empty, too large, or not a file.
+def size(path: Path, most: int | None = None, *, remedy: str = "write part of it to another file") -> int:
+    """Return the number of bytes of a file that is neither empty nor too large.
 
     Args:
-        path: the file.
-        most: bytes, ``FILE_BYTES`` by default.
-        remedy: what to do with a file that is too large.
+        path: The file.
+        most: The largest number of bytes. Default: ``FILE_BYTES``.
+        remedy: Advice for a user whose file is too large.
+
+    Raises:
+        ValueError: The file is empty, too large, or not a file.
     """
     most = FILE_BYTES if most is None else most
     if not path.is_file():
         raise ValueError(f"{path} is not a file")
-    found = os.stat(path).st_size
-    if found > most:
-        raise ValueError(f"{path} has {found:,} bytes, more than {most:,}: {remedy}")
-    if found == 0:
+    count = os.stat(path).st_size
+    if count > most:
+        raise ValueError(f"{path} has {count:,} bytes, more than {most:,}: {remedy}")
+    if count == 0:
         raise ValueError(f"{path} is empty")
-    return found
+    return count

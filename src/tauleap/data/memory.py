@@ -1,4 +1,4 @@
-"""Data that is in memory already: arrays, lists, texts and pandas frames, as rows of states and back."""
+"""Arrays, lists, texts and pandas frames in memory, converted to rows of states and back."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Kind:
 
     def __post_init__(self) -> None:
         if self.name not in ("tensor", "frame", "texts"):
-            raise ValueError(f"data is given as tensor, frame or texts, got {self.name!r}")
+            raise ValueError(f"the name of a kind must be tensor, frame or texts, got {self.name!r}")
 
 
 def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Format | None, Kind]:
-    """Return rows of states, their format where they have one, and the type in which they were given.
+    """Return data as rows of states, with its format (or None) and the type in which it was given.
 
     >>> rows, form, kind = as_dataset(["abba", "baab"])
     >>> rows.x.tolist(), form.texts(rows.x), kind.name
@@ -48,10 +48,14 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
 
     Args:
         data: An array, a tensor, a frame, a list of texts, a Dataset or LoadedData.
-        num_states: How many states there are, for arrays and tensors. Default: found in the data.
+        num_states: The number of states of an array or tensor. Default: the largest value plus 1, at least 2.
+
+    Raises:
+        TypeError: The data is not an array of whole numbers, a frame or texts.
+        ValueError: Its shape or its values cannot be used.
     """
     if isinstance(data, LoadedData):
-        # A table in a file has names and values, which states do not have: its rows in Python are a frame.
+        # States lack the column names and values of a table, so its rows are returned as a frame.
         return data.dataset, data.form, Kind("frame") if isinstance(data.form, TableFormat) else Kind()
     if isinstance(data, Dataset):
         return data, None, Kind()
@@ -64,34 +68,40 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
 
 
 def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) -> Dataset:
-    """Return data of the same type again, in the coding of a format.
+    """Return further data as rows of states in the encoding of a format.
 
     Args:
-        data: The data.
-        form: The format; None for states.
-        num_states: How many states there are.
-        load: Whether rows that stay in a file are read into memory.
+        data: Data of any type that :func:`as_dataset` takes, or the path of a file of this format.
+        form: The format; None if the data are states.
+        num_states: The number of states.
+        load: Whether rows that stay in a file are read into memory. Default: True.
+
+    Raises:
+        TypeError: The model was not trained on data of this type.
+        ValueError: A value is not in the encoding.
     """
     if isinstance(data, LoadedData | Dataset):
         data = data.dataset if isinstance(data, LoadedData) else data
-        # The rows of a table may have been encoded before the bins were fitted on those of training.
+        # The rows of a table may have been encoded before the bins were fitted to the training rows.
         data = data if form is None else form.encode_again(data)
         return _loaded(data) if load else data
     if is_frame(data):
         if not isinstance(form, TableFormat):
-            raise TypeError("x is a frame, but the model was not fitted on a table: give states as whole numbers")
+            raise TypeError("x is a frame, but the model was not trained on a table: give an array of whole numbers")
         return _with_warning(*form.encode(from_frame(data)))
     if form is not None and isinstance(data, str | os.PathLike):
         return _with_warning(*form.read_with_report(Path(os.fspath(data))))
     if _is_texts(data):
         if not isinstance(form, TextFormat):
-            raise TypeError("x is text, but the model was not fitted on texts: give states as whole numbers")
+            raise TypeError(
+                "x is a list of texts, but the model was not trained on texts: give an array of whole numbers"
+            )
         return _encoded_texts(list(data), form)
     return _encoded_array(data, num_states)
 
 
 def _loaded(data: Dataset) -> Dataset:
-    """Return the rows in memory: a mask of them, and what becomes of them, are too."""
+    """Return a dataset whose rows are in memory, since masks and completed rows must be as well."""
     return data if isinstance(data.x, Tensor) else replace(data, x=data.in_memory())
 
 
@@ -102,13 +112,13 @@ def _with_warning(data: Dataset, problems: list[str]) -> Dataset:
 
 
 def restore(x: Tensor, kind: Kind, form: Format | None, *, seed: int = 0) -> Any:
-    """Return states as the type in which the data was given.
+    """Return states in the type in which the training data was given.
 
     Args:
-        x: States.
+        x: States, (n, *shape).
         kind: The type.
-        form: The format.
-        seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+        form: The format, or None.
+        seed: The seed of values that are sampled where a state covers a range of values. Default: 0.
     """
     if kind.name == "texts" and isinstance(form, TextFormat):
         return form.texts(x)
@@ -120,15 +130,15 @@ def restore(x: Tensor, kind: Kind, form: Format | None, *, seed: int = 0) -> Any
 def restore_completed(
     x: Tensor, data: Dataset, observed: Any, kind: Kind, form: Format | None, *, seed: int = 0
 ) -> Any:
-    """Return completed rows as the type in which they were given; the given cells of a table are as they were.
+    """Return completed rows in the type in which they were given; observed cells of a table are unchanged.
 
     Args:
         x: States, (n, *shape).
         data: The rows that were completed.
-        observed: The values that are given, as :func:`tauleap.data.observed_cells.known_cells` takes them.
+        observed: The observed values, as :func:`tauleap.data.observed_cells.known_cells` takes them.
         kind: The type of samples, for rows that are not a table.
-        form: The format.
-        seed: The seed of values that are drawn, where a state stands for many values. Default: 0.
+        form: The format, or None.
+        seed: The seed of values that are sampled where a state covers a range of values. Default: 0.
     """
     if data.source is None or not isinstance(form, TableFormat):
         return restore(x, kind, form, seed=seed)
@@ -142,7 +152,7 @@ def _is_texts(data: Any) -> bool:
 
 def _encoded_array(data: Any, num_states: int | None) -> Dataset:
     if isinstance(data, str | bytes | os.PathLike):
-        raise TypeError(f"data is a name, {data!r}: write tauleap.data.open_data({data!r}) to read what it names")
+        raise TypeError(f"data is a path, {data!r}: write tauleap.data.open_data({data!r}) to read the file")
     if is_large_map(data):
         return _mapped(data, num_states)
     values, missing = _whole_numbers(data)
@@ -155,7 +165,7 @@ def _encoded_array(data: Any, num_states: int | None) -> Dataset:
 
 
 def _mapped(data: np.memmap, num_states: int | None) -> Dataset:
-    """Return rows that stay in the file that the user has mapped."""
+    """Return rows that stay in the file of a memory map."""
     if data.ndim < 2:
         raise ValueError(f"data must be one or more rows, (n, *shape) with n >= 1, got shape {data.shape}")
     lowest, highest = (0, 0) if num_states is not None else scan(data)[:2]
@@ -165,62 +175,73 @@ def _mapped(data: np.memmap, num_states: int | None) -> Dataset:
     return Dataset(MappedRows(data, str(data.filename or "data"), 0, states), states)
 
 
-def _number_of_states(given: int | None, highest: int) -> int:
-    number = max(2, highest + 1) if given is None else given
+def _number_of_states(num_states: int | None, highest: int) -> int:
+    number = max(2, highest + 1) if num_states is None else num_states
     if number > limits.STATES:
         raise ValueError(
-            f"data has {number:,} states, more than {limits.STATES:,}: they count from 0 to the largest value, so "
-            "number those that occur, numpy.unique(x, return_inverse=True), or put them into fewer bins"
+            f"data has {number:,} states, more than {limits.STATES:,}, since every number up to the largest value is a "
+            "state: renumber the values with numpy.unique(x, return_inverse=True)[1], or use fewer bins"
         )
     return number
 
 
 def _whole_numbers(data: Any) -> tuple[Tensor, Tensor | None]:
-    """int states, and which of them are missing (0 there), if any."""
-    hidden: np.ndarray | None = None
+    """Return integer states, and a mask of missing values, whose state is 0, or None."""
+    masked: np.ndarray | None = None
     if isinstance(data, Tensor):
         array = data.detach().cpu()
         if not array.is_floating_point() and not array.is_complex():
             return (array.to(torch.uint8) if array.dtype == torch.bool else array), None
         array = array.numpy()
     elif isinstance(data, np.ma.MaskedArray):
-        array, hidden = np.asarray(data.filled(0)), np.ma.getmaskarray(data)
+        array, masked = np.asarray(data.filled(0)), np.ma.getmaskarray(data)
     else:
         try:
             array = np.asarray(data)
         except ValueError as error:
-            raise ValueError("data must be rows of one length, as an array of whole numbers") from error
+            raise ValueError(
+                "data must be an array of whole numbers whose rows have equal lengths; the rows of this list differ"
+            ) from error
     if array.dtype.kind == "O":
-        gone = np.array([unknown(value) for value in array.flat], dtype=bool).reshape(array.shape)
+        is_missing = np.array([unknown(value) for value in array.flat], dtype=bool).reshape(array.shape)
         try:
-            array = np.where(gone, np.nan, array).astype(np.float64)
+            array = np.where(is_missing, np.nan, array).astype(np.float64)
         except (TypeError, ValueError) as error:
             raise TypeError(f"data must hold whole numbers, or None where a value is missing: {error}") from error
     if array.dtype.kind == "f":
         array = array.astype(np.float64)
-        gone = np.isnan(array)
-        filled = np.where(gone, 0, array)
+        is_missing = np.isnan(array)
+        filled = np.where(is_missing, 0, array)
         if not np.isfinite(filled).all() or (filled != np.floor(filled)).any() or (np.abs(filled) >= 2**31).any():
-            raise TypeError("data must hold whole numbers, NaN where a value is missing: bin what is continuous first")
-        array, hidden = filled.astype(np.int64), gone if hidden is None else hidden | gone
+            raise TypeError(
+                "data must hold whole numbers, or NaN where a value is missing: put continuous values into bins"
+            )
+        array, masked = filled.astype(np.int64), is_missing if masked is None else masked | is_missing
     if array.dtype.kind not in "iub":
         raise TypeError(f"data must be an array of whole numbers, got {type(data).__name__} of {array.dtype}")
     if array.dtype.kind == "u" and array.max(initial=0) > np.iinfo(np.int64).max:
-        raise ValueError(f"data must hold states 0, 1, 2, ..., got {array.max()}: number those that occur")
+        raise ValueError(
+            f"data must hold states 0, 1, 2, ..., got {array.max()}: renumber the values with numpy.unique(x, "
+            "return_inverse=True)[1]"
+        )
     small = array.dtype.kind == "b" or (array.min(initial=0) >= 0 and array.max(initial=0) < 256)
     array = array.astype(np.uint8 if small else np.int64)
-    missing = None if hidden is None or not hidden.any() else torch.from_numpy(np.ascontiguousarray(hidden))
+    missing = None if masked is None or not masked.any() else torch.from_numpy(np.ascontiguousarray(masked))
     return torch.from_numpy(np.ascontiguousarray(array)), missing
 
 
 def _encoded_texts(texts: Sequence[str], form: TextFormat) -> Dataset:
-    known = {character: code for code, character in enumerate(form.alphabet or "")}
+    states = {character: state for state, character in enumerate(form.alphabet or "")}
     rows = []
     for number, text in enumerate(texts):
         if len(text) != form.length:
-            raise ValueError(f"texts must have one length, {form.length}, but text {number} has {len(text)}")
-        unknown = [character for character in text if character not in known]
-        if unknown:
-            raise ValueError(f"text {number} has {unknown[0]!r}, which is no character that the model knows")
-        rows.append([known[character] for character in text])
+            raise ValueError(
+                f"texts must have {form.length} characters each, but text {number} has {len(text)}: cut or pad it"
+            )
+        strange = [character for character in text if character not in states]
+        if strange:
+            raise ValueError(
+                f"text {number} has {strange[0]!r}, which the training data did not contain: use {form.show_alphabet()}"
+            )
+        rows.append([states[character] for character in text])
     return Dataset(torch.tensor(rows, dtype=torch.int32), form.num_states)

@@ -1,4 +1,4 @@
-"""Which cells of rows are known, from what a caller gives as ``observed``."""
+"""Find the observed cells of rows from the argument ``observed``: a mask, a frame of bools, or names of columns."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tauleap._files.printable import one_line
 from tauleap.data import Dataset
 from tauleap.data.format import Format
 from tauleap.data.table.format import TableFormat
@@ -14,15 +15,21 @@ from tauleap.data.table.frame import is_frame
 
 
 def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
-    """Return a bool mask (n, *shape), true for cells that are observed and not missing.
+    """Return a mask of the cells that are observed and not missing, bool (n, *shape).
 
     Args:
         data: The rows.
         observed: A bool mask like the rows or like one row, a frame of bools, or names of columns; None for all cells.
-        form: What the states mean; names of columns need a table's.
+        form: The format of the rows, None for plain states. Names of columns need that of a table.
+
+    Returns:
+        The mask.
 
     Raises:
-        ValueError: It is not a mask of the rows, or names a column that the table does not have.
+        ValueError: ``observed`` is not a mask of the rows, or names a column that the table does not have.
+
+    >>> known_cells(Dataset(torch.tensor([[0, 1], [1, 1]]), 2), torch.tensor([True, False]), None).tolist()
+    [[True, False], [True, False]]
     """
     present = data.known()
     if observed is None:
@@ -30,7 +37,7 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     if is_frame(observed):
         observed = _frame_mask(observed, form)
     elif isinstance(form, TableFormat) and isinstance(observed, list | tuple | set):
-        observed = _named(observed, form)
+        observed = _column_mask(observed, form)
     try:
         mask = torch.as_tensor(observed)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -46,18 +53,19 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     return mask.cpu().expand(data.x.shape) & present
 
 
-def _named(observed: Any, form: TableFormat) -> Any:
-    """Names of columns as a mask of a row; what is no list of names as it is."""
+def _column_mask(observed: Any, form: TableFormat) -> Any:
+    """Return names of columns as a mask of one row, and anything else unchanged."""
     if not observed or not all(isinstance(name, str) for name in observed):
         return observed
-    strangers = [name for name in observed if name not in form.site_names]
-    if strangers:
-        raise ValueError(f"observed names {strangers[0]!r}; the columns are {', '.join(form.site_names)}")
+    unknown = [name for name in observed if name not in form.site_names]
+    if unknown:
+        columns = one_line(", ".join(form.site_names), most=500)
+        raise ValueError(f"observed names {', '.join(map(repr, unknown))}: write some of the columns {columns}")
     return torch.tensor([name in observed for name in form.site_names])
 
 
 def _frame_mask(observed: Any, form: Format | None) -> Any:
-    """Return a frame of bools as an array of the model's columns, which are found by name if the frame has them all."""
+    """Return a frame of bools as an array, its columns in the model's order if the frame has them all."""
     if isinstance(form, TableFormat):
         places = {str(name): place for place, name in enumerate(observed.columns)}
         if all(name in places for name in form.site_names):

@@ -1,4 +1,4 @@
-"""A file or a folder of any registered format, as rows of states."""
+"""Read a file or folder of any registered format as rows of states."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tauleap.data.columns import TableError
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
 
-_LONGEST = 1000
-"""Characters of a message; longer ones quote a file."""
+_MAX_MESSAGE = 1000
+"""Characters of an error message; a longer one quotes a file and is cut."""
 
 
 def open_data(
@@ -40,19 +40,20 @@ def open_data(
     decimal: str | None = None,
     encoding: str | None = None,
 ) -> LoadedData:
-    """Return the rows of a file or folder, their format, and a report; the name decides the format.
+    """Read a file or folder as rows of states; its name determines the format.
 
     Args:
         path: An array (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without an ending), a text
             (.txt), a folder of MIDI files or pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the
             binary archive of CIFAR-10.
         length: The length of a row, for text (64 by default), music (256) and arrays with one axis (64).
-        coding: The coding of text: characters, bytes, or the one that suits the file.
-        drop: Columns of a table to leave out.
-        array: Which array of an .npz.
-        ordinal: Whether the numbers of an array are quantities; by default those of rows with two or more axes are.
-        size: Pixels on the longer side of a picture.
-        states: How many states an array has, the values 0..states-1. Default: found in the array.
+        coding: The states of text: "characters" or "bytes". Default: "auto", bytes if a file is not UTF-8 or has more
+            than 256 different characters.
+        drop: Names of table columns to leave out. Default: none.
+        array: The name of the array in an .npz. Default: x, data, train, x_train or arr_0, or else the only array.
+        ordinal: Whether the numbers of an array are quantities. Default: True if rows have two or more axes.
+        size: Pixels on the longer side of an image. Default: as in the files, at most 64.
+        states: The number of states of an array, whose values are 0..states-1. Default: found in the array.
         types: Types of a table's columns by name, instead of the detected ones: number, category, date, boolean,
             constant, id, text, or ``date:FORMAT`` such as ``date:%d.%m.%Y``.
         bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100.
@@ -67,9 +68,20 @@ def open_data(
         decimal: The decimal separator, "." or ",". Default: detected.
         encoding: UTF-8, UTF-16, Windows-1252 or Latin-1. Default: detected.
 
-    An ``.npy`` of more than 64 MiB stays in its file, whatever its size: rows are read when they are needed.
+    Returns:
+        The rows, their format, and a report of what was used or left out. The rows of an ``.npy`` of more than 64 MiB
+        stay in the file, which may be larger than the memory.
 
-    Every error about the data is a ValueError that names the file, the place, and what to do.
+    Raises:
+        ValueError: The file cannot be read. The message has the file, the place in it, and what to change.
+
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "text.txt")
+    ...     _ = path.write_text("abba" * 4)
+    ...     loaded = open_data(path, length=4)
+    >>> loaded.dataset.x.tolist()[0], loaded.report
+    ([0, 1, 1, 0], ['text.txt: 2 different characters; 4 rows of 4'])
     """
     drop = (drop,) if isinstance(drop, str) else tuple(drop)
     options: dict[str, Any] = {
@@ -93,17 +105,17 @@ def open_data(
     try:
         return _open(Path(path), {name: value for name, value in options.items() if value is not None})
     except TableError:
-        raise  # Each of its lines is one problem, and can be printed.
+        raise  # Its message has one line per problem, and all of them can be printed.
     except ValueError as error:
-        # The message may quote names and bytes of a file that somebody sent.
-        if printable(str(error)) == str(error) and len(str(error)) <= _LONGEST:
+        # The message may quote names and bytes of an untrusted file, which could control a terminal.
+        if printable(str(error)) == str(error) and len(str(error)) <= _MAX_MESSAGE:
             raise
         raise ValueError(one_line(str(error))) from error
 
 
 def _open(path: Path, options: dict[str, Any]) -> LoadedData:
     if not path.exists():
-        raise ValueError(f"{path} does not exist")
+        raise ValueError(f"{path} does not exist: write the name of a file or folder")
     for entry in FORMATS:
         cls = format_class(entry)
         if cls.recognises(path):
@@ -112,7 +124,7 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
     if path.is_dir():
         return _open_folder(path, options)
     check_supported(path)
-    # Files with other names, such as an archive, have been recognised above.
+    # Files whose whole name is known, such as an archive, were recognised above.
     entry = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), registration("table"))
     return _open_with(format_class(entry), path, options)
 
@@ -123,10 +135,10 @@ def _open_folder(path: Path, options: dict[str, Any]) -> LoadedData:
     found = {entry: count for entry, count in sorted(counts.items(), key=lambda item: item[0].row_noun) if count}
     if len(found) > 1:
         kinds = " and ".join(f"{count} {entry.row_noun}" for entry, count in found.items())
-        raise ValueError(f"{path} holds {kinds}: give a folder of one kind")
+        raise ValueError(f"{path} contains {kinds}: put them into separate folders")
     if not found:
-        few = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
-        raise ValueError(f"{path} holds {few}; what can be read is {READABLE}")
+        counted = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
+        raise ValueError(f"{path} contains {counted}, which cannot be read; accepted are {READABLE}")
     ((entry, count),) = found.items()
     loaded = _open_with(format_class(entry), path, options)
     others = endings.total() - count
@@ -142,5 +154,5 @@ def _open_with(cls: type[Format], path: Path, options: dict[str, Any]) -> Loaded
 def _check_options(options: dict[str, Any], accepted: tuple[str, ...], path: Path) -> None:
     wrong = [name for name in options if name not in accepted]
     if wrong:
-        takes = " and ".join(accepted) or "no options"
-        raise ValueError(f"{wrong[0]} has no meaning for {path}, which takes {takes}")
+        names, noun = ", ".join(accepted) or "no options", "options" if len(wrong) > 1 else "option"
+        raise ValueError(f"{path} does not take the {noun} {', '.join(wrong)}; this kind of data takes: {names}")

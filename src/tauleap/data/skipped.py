@@ -1,14 +1,15 @@
-"""What was left out and why, counted, with a few names for each reason."""
+"""Count files and rows that were left out, by reason."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 
-_NAMED = 3
+_MAX_NAMES, _MAX_REASONS = 3, 10
 
 
 class Skipped:
-    """
+    """Collect what was left out and why, with a few names for each reason.
+
     >>> skipped = Skipped()
     >>> for name in "abcd": skipped.add("too small", name)
     >>> skipped.lines()
@@ -22,20 +23,22 @@ class Skipped:
         self._names: dict[str, list[str]] = defaultdict(list)
 
     def add(self, reason: str, name: str, detail: str = "") -> None:
-        """Count one that was left out.
+        """Count one item that was left out.
 
         Args:
-            reason: Why, in words that are the same for others.
-            name: Its name.
-            detail: What differs from one to the next, written beside its name.
+            reason: The reason, in the same words for all items that share it.
+            name: The name of the item.
+            detail: A detail of this item, shown after its name. Default: none.
         """
         self._names[reason].append(f"{name} [{detail}]" if detail else name)
 
     def lines(self) -> list[str]:
-        """Return one line per reason, the most frequent first, at most ten."""
+        """Return one line per reason, the most frequent first; after ten reasons the others are counted."""
         order = sorted(self._names.items(), key=lambda item: -len(item[1]))
         lines = []
-        for reason, names in order[:10]:
-            few = list(dict.fromkeys(names))
-            lines.append(f"{reason}: {len(names)} ({', '.join(few[:_NAMED])}{', ...' if len(few) > _NAMED else ''})")
-        return [*lines, f"{len(order) - 10} more reasons"] if len(order) > 10 else lines
+        for reason, names in order[:_MAX_REASONS]:
+            distinct = list(dict.fromkeys(names))
+            more = ", ..." if len(distinct) > _MAX_NAMES else ""
+            lines.append(f"{reason}: {len(names)} ({', '.join(distinct[:_MAX_NAMES])}{more})")
+        rest = len(order) - _MAX_REASONS
+        return [*lines, f"{rest} more reasons"] if rest > 0 else lines

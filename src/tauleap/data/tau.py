@@ -1,11 +1,11 @@
-"""The toy data: points in the plane whose law is a picture of the letter tau.
+"""The toy data: points in the plane whose distribution is an image of the letter tau.
 
 Two dimensions of ``size`` states each. **State 0 is x (the column, rightwards), state 1 is y (the row, upwards)**, so
-``pmf[x, y]`` is the probability of the point (x, y), and points plotted with y upwards show an upright letter. What
-draws matrices with row 0 on top wants ``pmf.T.flip(0)``.
+``pmf[x, y]`` is the probability of the point (x, y), and points plotted with y upwards show an upright letter. To
+show it with ``imshow``, which puts row 0 on top, write ``pmf.T.flip(0)``.
 
-The law is a full table, small enough for every quantity of the diffusion to be computed by brute force, and yet it has
-what data has: edges, empty regions where the probability is exactly 0, and dimensions that depend on each other.
+The distribution is a full table, small enough to compute every quantity of the diffusion by enumeration. Like real data
+it has edges, empty regions of probability exactly 0, and dimensions that depend on each other.
 """
 
 from __future__ import annotations
@@ -18,38 +18,48 @@ from torch import Tensor
 
 from tauleap import _check, _draw
 
-_SUBPIXELS = 8  # along each side of a cell: 64 of them give a smooth grey
-_MARGIN = 0.09  # of the side, left empty around the glyph
-_STROKE = 0.05  # of the side, the width of the pen that thickens the hairlines of the glyph
+_SUBPIXELS = 8  # along each side of a cell; 64 subpixels per cell give smooth grey levels
+_MARGIN = 0.09  # empty margin around the glyph, as a fraction of the side
+_STROKE = 0.05  # width of the outline that thickens the glyph's hairlines, as a fraction of the side
 
 
 def tau_pmf(size: int = 32, dtype: torch.dtype = torch.float64) -> Float[Tensor, "x y"]:
-    """Return the distribution of the points: a (size, size) table that sums to 1, proportional to the ink in each cell.
+    """Return the distribution of the points as a table that sums to 1, proportional to the ink in each cell.
 
     >>> pmf = tau_pmf()
     >>> pmf.shape, round(pmf.sum().item(), 12)
     (torch.Size([32, 32]), 1.0)
 
     Args:
-        size: States of each dimension.
-        dtype: The type of the table.
+        size: The number of states per dimension, >= 8. Default: 32.
+        dtype: A floating-point dtype. Default: torch.float64.
+
+    Returns:
+        ``pmf[x, y]``, the probability of the point (x, y).
+
+    Raises:
+        TypeError: ``dtype`` is not a floating-point dtype.
+        ValueError: ``size`` is less than 8.
     """
     size = _check.integer("size", size, least=8)
     if not dtype.is_floating_point:
         raise TypeError(f"dtype must be a floating-point dtype such as torch.float64, got {dtype}")
-    return _law(size).to(dtype, copy=True)
+    return _tau_table(size).to(dtype, copy=True)
 
 
 def tau_points(n: int, *, size: int = 32, generator: torch.Generator | None = None) -> Int64[Tensor, "n 2"]:
-    """Return independent points (x, y) from :func:`tau_pmf`.
+    """Sample independent points (x, y) from :func:`tau_pmf`.
 
     >>> tau_points(1000, generator=torch.Generator().manual_seed(0)).shape
     torch.Size([1000, 2])
 
     Args:
-        n: How many.
-        size: States of each dimension.
-        generator: Where the randomness comes from. Default: torch's own.
+        n: The number of points, >= 0.
+        size: The number of states per dimension, >= 8. Default: 32.
+        generator: The random number generator. Default: that of PyTorch.
+
+    Returns:
+        The points, int64 (n, 2).
     """
     n = _check.integer("n", n, least=0)
     law = tau_pmf(size).reshape(1, -1)
@@ -58,9 +68,9 @@ def tau_points(n: int, *, size: int = 32, generator: torch.Generator | None = No
 
 
 @lru_cache(maxsize=8)
-def _law(size: int) -> Tensor:
-    # The import is here because the other data sources do without matplotlib. The glyph comes from a font that
-    # matplotlib ships, so the picture does not depend on the fonts of the machine.
+def _tau_table(size: int) -> Tensor:
+    # The import is here because the other data sources do not need matplotlib. The glyph comes from a font that
+    # matplotlib ships, so the image does not depend on the fonts of the machine.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.font_manager import FontProperties

@@ -1,4 +1,4 @@
-"""Text: characters, or bytes, in rows of equal length."""
+"""The format of text: rows of characters or bytes of equal length."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
 
 LENGTH = 64
-_MOST_CHARACTERS = 256
+"""Characters or bytes per row unless the user gives another length."""
+_MAX_CHARACTERS = 256
+"""Different characters up to which they are the states; for more, bytes give fewer states."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,8 @@ class TextFormat(Format):
     """Rows of characters, or of bytes.
 
     Args:
-        length: The number of characters in a row.
-        alphabet: The characters that states stand for, in their order; None for bytes 0..255.
+        length: The number of characters or bytes per row, >= 1.
+        alphabet: The character of each state, sorted; None if the states are bytes 0..255.
     """
 
     kind: ClassVar[str] = "text"
@@ -41,7 +43,9 @@ class TextFormat(Format):
             or not 2 <= len(self.alphabet) <= limits.STATES
             or list(self.alphabet) != sorted(set(self.alphabet))
         ):
-            raise ValueError("an alphabet must be a text of two or more characters that differ, in their order")
+            raise ValueError(
+                f"an alphabet must be two or more different characters in sorted order, got {self.alphabet!r:.60}"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,20 +59,23 @@ class TextFormat(Format):
     def open(
         path: Path, *, length: int | None = None, coding: Literal["auto", "characters", "bytes"] = "auto"
     ) -> LoadedData:
-        """Return the rows of a text, one after the other; the rest that does not fill a row is left out.
+        """Cut a text into consecutive rows, without the remainder that does not fill a row.
 
-        States are the characters that occur; bytes where there are more than 256 of them or the text is not UTF-8.
+        The states are the different characters of the text, or bytes if it has more than 256 or is not UTF-8.
 
         Args:
             path: A text file.
-            length: Characters or bytes in a row. Default: 64.
-            coding: Characters, bytes, or the one that suits the file.
+            length: The number of characters or bytes per row, >= 1. Default: 64.
+            coding: "characters", "bytes", or "auto" for the rule above. Default: "auto".
+
+        Raises:
+            ValueError: The text is too short, or cannot be encoded in this way.
         """
         if coding not in ("auto", "characters", "bytes"):
             raise ValueError(f"coding must be auto, characters or bytes, got {coding!r}")
         length = LENGTH if length is None else _check.integer("length", length, least=1)
         content = limits.contents(path)
-        alphabet, why = None, "bytes, as asked for"
+        alphabet, description = None, "bytes, as coding='bytes' says"
         codes = np.frombuffer(content, dtype=np.uint8)
         if coding != "bytes":
             try:
@@ -76,29 +83,35 @@ class TextFormat(Format):
             except ValueError:
                 if coding == "characters":
                     raise
-                why = "bytes, because the file is not UTF-8"
+                description = "bytes, because the file is not UTF-8"
             else:
                 points, states = np.unique(_points(text), return_inverse=True)
-                if len(points) > (_MOST_CHARACTERS if coding == "auto" else limits.STATES):
-                    why = f"bytes, because there are {len(points)} different characters"
+                if len(points) > (_MAX_CHARACTERS if coding == "auto" else limits.STATES):
+                    description = f"bytes, because there are {len(points)} different characters"
                     if coding == "characters":
                         raise ValueError(f"{path} has {len(points)} different characters: write coding='bytes'")
                 else:
                     alphabet, codes = "".join(map(chr, points.tolist())), states
-                    why = f"{len(points)} different characters"
+                    description = f"{len(points)} different characters"
         if alphabet is not None and len(alphabet) < 2:
-            raise ValueError(f"{path} holds nothing but {alphabet!r}: there is nothing to learn")
+            raise ValueError(
+                f"{path} contains only the character {alphabet!r}: give a text with two or more different characters"
+            )
         if len(codes) < 2 * length:
-            raise ValueError(f"{path} has {len(codes)} characters, too few for two rows of {length}: shorten length")
+            raise ValueError(
+                f"{path} has {len(codes)} characters, too few for two rows of {length}: write a smaller length"
+            )
         form = TextFormat(length, alphabet)
-        kind = torch.uint8 if form.num_states <= 256 else torch.int32
-        x = windows.whole(torch.from_numpy(codes.astype(np.int32)).to(kind), length)
+        dtype = torch.uint8 if form.num_states <= 256 else torch.int32
+        x = windows.cut(torch.from_numpy(codes.astype(np.int32)).to(dtype), length)
         rest = len(codes) % length
-        report = [f"{path.name}: {why}; {len(x)} rows of {length}" + (f", the last {rest} left out" if rest else "")]
+        report = [
+            f"{path.name}: {description}; {len(x)} rows of {length}" + (f", the last {rest} left out" if rest else "")
+        ]
         return LoadedData(Dataset(x, form.num_states), form, report)
 
     def read(self, path: Path) -> Dataset:
-        """Return a text from its beginning; the end of the last row is missing, so that the text can be continued.
+        """Return all rows of a text; values after its end are missing, so that completion continues the text.
 
         Args:
             path: The file.
@@ -108,21 +121,21 @@ class TextFormat(Format):
             codes = np.frombuffer(content, dtype=np.uint8)
         else:
             text = _decoded(content, path)
-            points, known = _points(text), _points(self.alphabet)
-            codes = np.searchsorted(known, points).clip(max=len(known) - 1)
-            wrong = np.flatnonzero(known[codes] != points)
+            points, alphabet = _points(text), _points(self.alphabet)
+            codes = np.searchsorted(alphabet, points).clip(max=len(alphabet) - 1)
+            wrong = np.flatnonzero(alphabet[codes] != points)
             if len(wrong):
                 at = int(wrong[0])
                 line, column = text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at)
                 raise ValueError(
-                    f"{path}, line {line}, column {column}: {text[at]!r} is no character that the model knows; it "
-                    f"learnt {self.show_alphabet()}"
+                    f"{path}, line {line}, column {column}: {text[at]!r} is not in the training data; accepted "
+                    f"are {self.show_alphabet()}"
                 )
-        x, missing = windows.padded(torch.from_numpy(codes.astype(np.int32)), self.length)
+        x, missing = windows.pad(torch.from_numpy(codes.astype(np.int32)), self.length)
         return Dataset(x, self.num_states, missing=missing if bool(missing.any()) else None)
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
-        return "FILE", "writes a text on"
+        return "FILE", "continues a text"
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
@@ -133,11 +146,13 @@ class TextFormat(Format):
         return [path]
 
     def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
-        shown = (text if all(c.isprintable() or c == "\n" for c in text) else repr(text) for text in self.texts(x[:n]))
-        return "\n---\n".join(shown)
+        printable = (
+            text if all(c.isprintable() or c == "\n" for c in text) else repr(text) for text in self.texts(x[:n])
+        )
+        return "\n---\n".join(printable)
 
     def texts(self, x: Tensor) -> list[str]:
-        """Return one text per row. Bytes that are no UTF-8, such as a character that was cut in two, become U+FFFD.
+        """Return one text per row; bytes that are not UTF-8, such as part of a character, become U+FFFD.
 
         Args:
             x: States, (n, length).
@@ -148,7 +163,7 @@ class TextFormat(Format):
         return ["".join(self.alphabet[state] for state in row) for row in states.tolist()]
 
     def show_alphabet(self) -> str:
-        """Return the characters, for a message."""
+        """Return the accepted characters for an error message."""
         return "bytes" if self.alphabet is None else repr(self.alphabet)
 
 
@@ -158,8 +173,8 @@ def _decoded(content: bytes, path: Path) -> str:
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise ValueError(
-            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8: save it as UTF-8, or train with "
-            "coding='bytes'"
+            f"{path}, line {line}: byte {content[error.start]:#04x} is not UTF-8: save the file as UTF-8, or train "
+            "with coding='bytes'"
         ) from error
 
 

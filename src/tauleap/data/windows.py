@@ -1,4 +1,4 @@
-"""One long sequence, cut into rows of equal length."""
+"""Cut one long sequence into rows of equal length."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from torch import Tensor
 from tauleap import _check
 
 
-def whole(sequence: Tensor, length: int) -> Tensor:
-    """Return a sequence as rows (n, length), without the rest that does not fill a row.
+def cut(sequence: Tensor, length: int) -> Tensor:
+    """Cut a sequence into rows (n, length), without the remainder that does not fill a row.
 
-    >>> whole(torch.arange(7), 3)
+    >>> cut(torch.arange(7), 3)
     tensor([[0, 1, 2],
             [3, 4, 5]])
 
@@ -24,10 +24,10 @@ def whole(sequence: Tensor, length: int) -> Tensor:
     return sequence[: rows * length].reshape(rows, length)
 
 
-def padded(sequence: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """Return a sequence as rows (n, length), and which sites of the last row are missing; they have state 0.
+def pad(sequence: Tensor, length: int) -> tuple[Tensor, Tensor]:
+    """Cut a sequence into rows (n, length), the last one padded with state 0, and return a mask of the padding.
 
-    >>> padded(torch.tensor([4, 5, 6]), 2)
+    >>> pad(torch.tensor([4, 5, 6]), 2)
     (tensor([[4, 5],
             [6, 0]]), tensor([[False, False],
             [False,  True]]))

@@ -4,7 +4,17 @@ from tauleap.denoise.denoiser import Denoiser, NetworkDenoiser
 from tauleap.denoise.exact import ExactDenoiser
 from tauleap.denoise.guided import Guided
 from tauleap.denoise.posterior import Posterior
+from tauleap.denoise.ragged import RaggedDenoiser
 from tauleap.denoise.tempered import Tempered
 from tauleap.denoise.truncated_logistic import TruncatedLogistic
 
-__all__ = ["Denoiser", "ExactDenoiser", "Guided", "NetworkDenoiser", "Posterior", "Tempered", "TruncatedLogistic"]
+__all__ = [
+    "Denoiser",
+    "ExactDenoiser",
+    "Guided",
+    "NetworkDenoiser",
+    "Posterior",
+    "RaggedDenoiser",
+    "Tempered",
+    "TruncatedLogistic",
+]

@@ -1,14 +1,17 @@
-"""The interface of a denoiser, and the denoiser of a network with logits."""
+"""The interface of a denoiser, the call of its network, and the denoiser of a network with logits."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
+import torch
 from torch import Tensor, nn
 
+from tauleap import _device
 from tauleap._shapes import States, Time
-from tauleap.denoise.network_call import NetworkCall
 from tauleap.denoise.posterior import Posterior
+from tauleap.network.arguments import Arguments, unwrapped
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
 
@@ -17,6 +20,18 @@ class Denoiser(nn.Module, ABC):
 
     Observed sites hold their clean values in ``x_t``.
     """
+
+    @property
+    def uses_time(self) -> bool:
+        """Whether the prediction may depend on t, other than through x_t."""
+        return True
+
+    def check(self, process: ForwardProcess) -> None:
+        """Raise a ValueError if the denoiser does not fit a process.
+
+        Args:
+            process: The forward process.
+        """
 
     @abstractmethod
     def forward(
@@ -30,6 +45,49 @@ class Denoiser(nn.Module, ABC):
             observed: The observed sites. Default: none.
             condition: The input of the network, with one entry per sample along its first axis. Default: none.
         """
+
+
+class NetworkCall:
+    """Call ``network(x_t, t)`` with t of shape (batch,), and with ``observed`` and ``condition`` if it takes them.
+
+    Args:
+        network: The network.
+        numbers: The number of outputs per site, for messages; None if the outputs are not per site. Default: "S", the
+            number of states.
+    """
+
+    def __init__(self, network: nn.Module, numbers: str | None = "S") -> None:
+        if not isinstance(network, nn.Module):
+            raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
+        self._arguments = Arguments(network)
+        self._numbers = numbers
+        self.uses_time = self._arguments.takes_time and getattr(unwrapped(network), "uses_time", True)
+
+    def __call__(
+        self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
+    ) -> Tensor:
+        """Return the network's output; raise a ValueError if its shape is wrong."""
+        mask = None if observed is None else observed.mask
+        out = self._arguments.call(network, x_t, _time_per_sample(t, x_t, network), mask, condition)
+        if isinstance(out, Tensor) and self._numbers is None:
+            return out
+        if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
+            given = tuple(out.shape) if isinstance(out, Tensor) else type(out).__name__
+            raise ValueError(
+                f"the network must return a tensor of shape (B, *shape, {self._numbers}) = "
+                f"({', '.join(map(str, x_t.shape))}, {self._numbers}), got {given}"
+            )
+        return out
+
+
+def _time_per_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
+    """Return t as (batch,) in the dtype of the network's parameters, at least float32: half precision blurs times."""
+    dtype = next((p.dtype for p in network.parameters() if p.is_floating_point()), torch.get_default_dtype())
+    dtype = torch.promote_types(dtype, torch.float32)
+    if not isinstance(t, Tensor):
+        return torch.full((), t, dtype=dtype, device=x_t.device).expand(x_t.shape[0])
+    t = t.to(dtype) if t.device == x_t.device else _device.moved_to(t, x_t.device, dtype)
+    return t.expand(x_t.shape[0])
 
 
 class NetworkDenoiser(Denoiser):
@@ -55,6 +113,10 @@ class NetworkDenoiser(Denoiser):
         super().__init__()
         self._call_network = NetworkCall(network)
         self.network = network
+
+    @property
+    def uses_time(self) -> bool:
+        return self._call_network.uses_time
 
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None

@@ -11,6 +11,7 @@ from tauleap import _check
 from tauleap._shapes import States, Time
 from tauleap.denoise.denoiser import Denoiser
 from tauleap.denoise.posterior import Posterior
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
 
@@ -88,6 +89,13 @@ class Guided(Denoiser):
         # States of probability 0 keep it: the difference of two infinities is not defined.
         logits = (conditional + (self.scale - 1) * log_ratio).masked_fill(conditional == -torch.inf, -torch.inf)
         return Posterior(logits, over_data_states=both.over_data_states)
+
+    @property
+    def uses_time(self) -> bool:
+        return self.denoiser.uses_time
+
+    def check(self, process: ForwardProcess) -> None:
+        self.denoiser.check(process)
 
 
 def _twice(observed: Observed) -> Observed:

@@ -15,6 +15,7 @@ from tauleap import _device
 from tauleap._shapes import States, Time
 from tauleap.denoise.denoiser import Denoiser
 from tauleap.denoise.posterior import Posterior
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
 
@@ -41,6 +42,13 @@ class DenoiserOnDevice(Denoiser):
         )
         # A wrong type is refused by the reverse process, whose message names the denoiser.
         return moved(posterior, _device.CPU) if isinstance(posterior, Posterior) else posterior
+
+    @property
+    def uses_time(self) -> bool:
+        return self.denoiser.uses_time
+
+    def check(self, process: ForwardProcess) -> None:
+        self.denoiser.check(process)
 
 
 def moved(value: Any, device: torch.device) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -19,15 +20,13 @@ class Parametrisation(ABC):
     """Hold the outputs of a network for each site, from which the logits follow: the logits themselves, or fewer
     numbers."""
 
+    shape: torch.Size
+    """(batch, *shape, S), that of the logits."""
+
     @property
     @abstractmethod
     def logits(self) -> PerState:
         """Unnormalised log-probabilities, computed when they are first needed."""
-
-    @property
-    @abstractmethod
-    def shape(self) -> torch.Size:
-        """(batch, *shape, S), that of the logits."""
 
     @property
     @abstractmethod
@@ -37,6 +36,10 @@ class Parametrisation(ABC):
     @abstractmethod
     def log_prob(self, x0: States) -> PerSite:
         """Return log p(x0 | x_t) of one state per site."""
+
+    @abstractmethod
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        """Return the logits of some sites, given as positions (n,) in the flattened states."""
 
     @abstractmethod
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
@@ -56,14 +59,11 @@ class Logits(Parametrisation):
             raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
         # Contiguous, because networks of images often return a permuted view, which every use would copy again.
         self._logits = (logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits).contiguous()
+        self.shape = logits.shape
 
     @property
     def logits(self) -> PerState:
         return self._logits
-
-    @property
-    def shape(self) -> torch.Size:
-        return self._logits.shape
 
     @property
     def undefined(self) -> SiteMask:
@@ -71,6 +71,9 @@ class Logits(Parametrisation):
 
     def log_prob(self, x0: States) -> PerSite:
         return log_prob(self._logits, x0)
+
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        return self._logits.reshape(-1, self._logits.shape[-1]).index_select(0, sites)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
         return Logits(change(self._logits))
@@ -97,16 +100,13 @@ class Posterior:
     def __init__(self, logits: PerState | Parametrisation, *, over_data_states: bool = False) -> None:
         self.parametrisation = logits if isinstance(logits, Parametrisation) else Logits(logits)
         self.over_data_states = over_data_states
+        self.shape = self.parametrisation.shape
+        """(batch, *shape, S), that of the logits."""
 
     @property
     def logits(self) -> PerState:
         """Unnormalised log-probabilities."""
         return self.parametrisation.logits
-
-    @property
-    def shape(self) -> torch.Size:
-        """(batch, *shape, S), that of the logits."""
-        return self.parametrisation.shape
 
     @property
     def undefined(self) -> SiteMask:
@@ -130,6 +130,14 @@ class Posterior:
             x0: the states.
         """
         return self.parametrisation.log_prob(x0)
+
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        """Return the unnormalised log-probabilities of some sites.
+
+        Args:
+            sites: positions in the flattened states, int64 (n,).
+        """
+        return self.parametrisation.at(sites)
 
     @property
     def mode(self) -> States:

@@ -8,6 +8,7 @@ from tauleap import _check
 from tauleap._shapes import States, Time
 from tauleap.denoise.denoiser import Denoiser
 from tauleap.denoise.posterior import Posterior
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
 
@@ -45,3 +46,10 @@ class Tempered(Denoiser):
     ) -> Posterior:
         posterior = self.denoiser(x_t, t, observed=observed, condition=condition)
         return Posterior(posterior.logits / self.temperature, over_data_states=posterior.over_data_states)
+
+    @property
+    def uses_time(self) -> bool:
+        return self.denoiser.uses_time
+
+    def check(self, process: ForwardProcess) -> None:
+        self.denoiser.check(process)

@@ -15,8 +15,7 @@ from tauleap import _check
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
-from tauleap.denoise.denoiser import Denoiser
-from tauleap.denoise.network_call import NetworkCall
+from tauleap.denoise.denoiser import Denoiser, NetworkCall
 from tauleap.denoise.posterior import Parametrisation, Posterior
 from tauleap.observed import Observed
 
@@ -70,6 +69,7 @@ class LogisticParameters(Parametrisation):
 
     def __init__(self, mean: PerSite, log_scale: PerSite, num_states: int) -> None:
         self.mean, self.log_scale, self.num_states = mean.contiguous(), log_scale.contiguous(), num_states
+        self.shape = torch.Size((*mean.shape, num_states))
         self._logits: PerState | None = None
 
     @property
@@ -78,10 +78,6 @@ class LogisticParameters(Parametrisation):
         if self._logits is None or (with_grad and not self._logits.requires_grad):
             self._logits = truncated_logistic_logits(self.mean, self.log_scale, self.num_states)
         return self._logits
-
-    @property
-    def shape(self) -> torch.Size:
-        return torch.Size((*self.mean.shape, self.num_states))
 
     @property
     def undefined(self) -> SiteMask:
@@ -97,6 +93,10 @@ class LogisticParameters(Parametrisation):
     def uniform_at(self, sites: SiteMask) -> LogisticParameters:
         widest = self.log_scale.masked_fill(sites, _LARGEST_LOG_SCALE)
         return LogisticParameters(self.mean.masked_fill(sites, 0.0), widest, self.num_states)
+
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        mean, log_scale = (each.reshape(-1).index_select(0, sites) for each in (self.mean, self.log_scale))
+        return truncated_logistic_logits(mean, log_scale, self.num_states)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticParameters:
         mean, log_scale = change(torch.stack((self.mean, self.log_scale), -1)).unbind(-1)

@@ -14,7 +14,8 @@ from tauleap.denoise.on_device import moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.objective import CompleteElbo, NoisedBatch, Times, UniformTimes
+from tauleap.noise import Absorbing
+from tauleap.objective import AnyOrderElbo, CompleteElbo, NoisedBatch, Times, UniformTimes
 from tauleap.objective.noised_batch import check_kinds, check_missing, has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -74,6 +75,10 @@ def bits_per_dim(
     It has all terms: prior, path and the reconstruction at the earliest time. Each datapoint gets ``samples`` times,
     stratified over the distribution of the times, with independent noise at each of them.
 
+    For absorbing noise and a denoiser that does not use t, and unless ``times`` are given, it is the bound of
+    :class:`tauleap.objective.AnyOrderElbo` with stratified numbers of masked sites: the same path integral with less
+    variance, for a chain that starts fully masked, as sampling does.
+
     A datapoint's dimensions are the sites that have a loss: neither observed nor missing. The estimate is the mean over
     the datapoints with equal weights; its standard error includes the choice of the datapoints, the noise and the
     times.
@@ -87,9 +92,9 @@ def bits_per_dim(
         data: The data, (n, *shape).
         samples: The number of times per datapoint, >= 1. Default: 16.
         times: The distribution of the times. Where most of the noise comes early, ``WeightedTimes`` can need far fewer
-            samples for the same value. Default: U(0.01, 1).
-        batch_size: The number of noise draws per pass; the network is evaluated at two states of each, at the drawn
-            time and at the earliest. Default: 256.
+            samples for the same value. Default: U(0.01, 1), or numbers of masked sites where they suffice.
+        batch_size: The number of noise draws per pass; with times the network is evaluated at two states of each, at
+            the drawn time and at the earliest. Default: 256.
         per_datapoint: Return one number per datapoint, with the standard error of noise and times alone, from
             differences between pairs of neighbouring times: on average rather too large than too small, and imprecise
             where few draws hold most of the loss. Default: False.
@@ -114,8 +119,9 @@ def bits_per_dim(
     True
     """
     samples = _check.integer("samples", samples, least=1)
+    by_number = times is None and isinstance(reverse, ReverseProcess) and has_any_order(reverse)
     times = UniformTimes() if times is None else times
-    objective = CompleteElbo(reconstruction=True, times=times)
+    objective = AnyOrderElbo() if by_number else CompleteElbo(reconstruction=True, times=times)
     if not times.unbiased:
         raise ValueError(
             f"the mean of a loss over {times!r} does not bound the likelihood: write times=LogUniformTimes() or leave "
@@ -134,7 +140,7 @@ def bits_per_dim(
         reverse, data, device = reverse.on_cpu(), moved(data, _device.CPU), _device.CPU
         observed, missing, condition = (moved(value, _device.CPU) for value in (observed, missing, condition))
     observed, missing = (moved(value, data.device) for value in (observed, missing))
-    missing = check_missing(missing, data, name="data")
+    missing = None if missing is None else check_missing(missing, data, name="data")
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
         number = int((scored == 0).nonzero()[0, 0])
@@ -143,8 +149,9 @@ def bits_per_dim(
     size = _check.integer("batch_size", batch_size, least=1)
     by_row = condition is not None and has_rows(condition, n)
     places = _draw.uniforms((n, samples), _device.CPU, generator)
+    places = (torch.arange(samples) + places) / samples
     # On the CPU, so that a generator anywhere gives the same times.
-    t, weight = (value.reshape(-1) for value in times.at((torch.arange(samples) + places) / samples))
+    t, weight = (value.reshape(-1) for value in times.at(places))
     rows = torch.arange(n * samples).split(size)
     parts = []
     with evaluating(reverse), reporting(progress, len(rows), "bits/dim") as advance:
@@ -155,7 +162,8 @@ def bits_per_dim(
                 moved(data[pick], device),
                 times,
                 objective.needs,
-                t=t[row].to(device),
+                t=None if by_number else t[row].to(device),
+                places=places.reshape(-1)[row].to(device) if by_number else None,
                 observed=None
                 if observed is None
                 else moved(Observed(observed.mask[pick], observed.values[pick]), device),
@@ -167,9 +175,10 @@ def bits_per_dim(
                 generator=generator,
             )
             loss = objective.evaluate(draw)
-            # A time that is given has no weight of its own.
             exact = {name: _device.exact_on_cpu(term) for name, term in loss.terms.items()}
-            parts.append(exact["prior"] + weight[row] * exact["path"] + exact["reconstruction"])
+            # A time that is given has no weight of its own.
+            path = exact.pop("path") * (1.0 if by_number else weight[row])
+            parts.append(sum(exact.values(), path))
             advance()
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))
     if bool(bits.isnan().any()):
@@ -180,6 +189,15 @@ def bits_per_dim(
             return Estimate(float(bits.mean()), float(_neighbours_stderr(bits)), samples)
         return Estimate.of_mean(bits.mean(1))
     return Estimate(bits.mean(1), _neighbours_stderr(bits), samples)
+
+
+def has_any_order(reverse: ReverseProcess) -> bool:
+    """Return whether the likelihood bound is an average over orders of the sites: absorbing noise, t not used.
+
+    Args:
+        reverse: The reverse process.
+    """
+    return isinstance(reverse.process, Absorbing) and not reverse.denoiser.uses_time
 
 
 def _scored(data: Tensor, observed: Observed | None, missing: Tensor | None) -> Tensor:

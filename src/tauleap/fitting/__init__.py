@@ -1,4 +1,4 @@
-"""From data to a model in one call: rows are split, a model is chosen, trained and measured."""
+"""Fit a model in one call: split the rows, choose a model, train it and measure it."""
 
 from tauleap.fitting.fit_data import MINUTES, fit, longer
 

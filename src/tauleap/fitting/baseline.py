@@ -1,4 +1,4 @@
-"""Independent sites, the baseline that every model of a dataset must beat."""
+"""The baseline of every model: independent sites with the marginals of the training rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ from tauleap.data import Dataset
 from tauleap.evaluate import independent_bits_per_dim
 
 _ROWS = 4096
-"""Rows at a time, so that pictures kept as bytes do not take eight times their memory."""
+"""Rows per part, because int64 states of pictures need eight times the memory of their bytes."""
 
 
 def independent_rows(train: Dataset, held_out: Dataset, rows: int) -> Tensor:
     """Return bits/dim of each of the first rows under independent sites with the marginals of the training rows.
 
-    Where rows have labels, the marginals are those of the training rows with the same label.
+    If rows have labels, the marginals are those of the training rows with the same label.
 
     Args:
-        train: the rows that the marginals are counted in, with 1/2 added to each count.
-        held_out: the rows to measure.
-        rows: how many of them, from the first.
+        train: The rows whose states are counted, with 1/2 added to each count.
+        held_out: The rows to measure.
+        rows: The number of rows to measure, from the first.
+
+    Returns:
+        Bits/dim, (rows,).
     """
     x, missing, given = held_out.batch(torch.arange(rows))
     labels = train.condition
@@ -39,10 +42,13 @@ def independent_rows(train: Dataset, held_out: Dataset, rows: int) -> Tensor:
 
 
 def varying_sites(data: Dataset) -> int:
-    """Return how many sites have more than one state among the known values.
+    """Return the number of sites that have more than one state among the values that are not missing.
 
     Args:
-        data: the rows.
+        data: The rows.
+
+    >>> varying_sites(Dataset(torch.tensor([[0, 1], [0, 2]]), 3))
+    1
     """
     sites = math.prod(data.shape)
     lowest, highest = torch.full((sites,), data.num_states), torch.full((sites,), -1)

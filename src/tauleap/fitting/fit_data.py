@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from rich.console import Console
@@ -41,8 +41,7 @@ from tauleap.training.folder import check_run_folder
 from tauleap.training.ranks import on_first
 
 MINUTES = 3.0
-"""The default budget for everything."""
-_MASKING = RandomMasks()
+"""The default budget for training and measuring."""
 
 
 @_device.cpu_by_default
@@ -58,7 +57,7 @@ def fit(
     width: int | None = None,
     depth: int | None = None,
     objective: Objective | str | None = None,
-    masking: RandomMasks | None = _MASKING,
+    masking: RandomMasks | Literal["auto"] | None = "auto",
     num_states: int | None = None,
     ordinal: bool | None = None,
     types: Mapping[str, str] | None = None,
@@ -89,53 +88,60 @@ def fit(
     torch.Size([16, 4])
 
     Args:
-        data: rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences (texts too), a
-            pandas frame, a :class:`tauleap.data.Dataset`, or what :func:`tauleap.data.open_data` gave.
-            NaN, None and masked cells are missing: nothing is learnt from them, and they are never taken as known.
-        minutes: a budget for everything, 3 by default, or no limit where ``steps`` is given.
-        steps: of training; as many as fit into the minutes if absent.
-        seed: of the split, the weights, the order of the data and all noise.
-        validation: what bits/dim is measured on: a share of the rows, a number of rows, or other data. Of music whole
-            songs are held out, so that their number may be another.
-        process: the noise, in the place of the chosen one: a process, or "absorbing", "uniform", "rank-one" (with the
-            marginals of the data), and for ordered values "gaussian" or "birth-death". Also of a class of your own;
-            a copy of it is used.
-        network: the network or denoiser, in the place of the chosen one; a copy of it is trained. Any module that maps
-            states (batch, *shape), and times (batch,) if it takes them, to logits (batch, *shape, S). Or its name:
-            "residual-mlp", "sequence-transformer", "music-transformer", and for pictures "unet".
-        width: of a network that is chosen or named; by default it follows from the data and the minutes.
-        depth: the same; for a U-Net, blocks per level.
-        objective: the loss: an objective, or "complete" (the default), "paper" or "cross-entropy".
-        masking: which sites are given in training. By default random patterns, so that ``model.complete`` works for
-            any; None trains the generative model alone.
-        num_states: S, where it is larger than what an array shows.
-        ordinal: whether states are quantities; by default those of pictures (two or more axes) are.
-        types: types of a frame's columns by name, instead of the detected ones: number, category, date, boolean,
-            constant, id or text. For a file, :func:`tauleap.data.open_data` takes this and the next three arguments.
-        bins: quantile bins per column of numbers or dates. Default: 100.
-        model_missing: learn where values of a frame are missing, as a state of their own. Default: false.
-        keep_rare: store the rare categories of columns with more than 1,000, so that samples contain them; they may be
+        data: Rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences or texts, a
+            pandas frame, a :class:`tauleap.data.Dataset`, or the result of :func:`tauleap.data.open_data`. NaN, None
+            and masked cells are missing: they are excluded from loss and conditioning.
+        minutes: The budget for training and measuring. Default: 3, or no limit if ``steps`` is given.
+        steps: The number of training steps. Default: as many as fit into the minutes.
+        seed: The seed of the split, the weights, the order of the rows and all noise. Default: 0.
+        validation: The held-out rows that bits/dim is measured on: a fraction of the rows, a number of rows, or other
+            data. In music, whole songs are held out, so the number of rows may differ. Default: 0.1.
+        process: The forward process: an object, of which a copy is used, or "absorbing", "uniform" or "rank-one" (with
+            the marginals of the data), and for ordered values "gaussian" or "birth-death". Default: chosen.
+        network: The network or denoiser, of which a copy is trained: any module that maps states (batch, *shape), and
+            times (batch,) if it takes them, to logits (batch, *shape, S); or "table", "residual-mlp",
+            "sequence-transformer", "music-transformer", and for pictures "unet". Default: chosen.
+        width: The width of a chosen or named network. Default: it follows from the data and the minutes.
+        depth: The depth of a chosen or named network; for a U-Net, blocks per level. Default: as for ``width``.
+        objective: The loss: an objective, or "any-order", "complete", "paper" or "cross-entropy". Default: "any-order"
+            for tables, "complete" for other data.
+        masking: Draws the observed sites of training rows. Default: "auto", random patterns, so that ``model.complete``
+            conditions on any of them; none for absorbing noise and a network that sees observed sites by their states.
+        num_states: The number of states S, if an array does not contain the largest. Default: found in the data.
+        ordinal: Whether states are ordered quantities. Default: only those of pictures (two or more axes) and of tables
+            whose columns are all numbers or dates.
+        types: Types of a frame's columns by name, instead of the detected ones: number, category, date
+            (``date:FORMAT``), boolean, constant, id or text. For a file, :func:`tauleap.data.open_data` takes this and
+            the next three arguments. Default: detected.
+        bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100.
+        model_missing: Learn where values of a frame are missing, as a state of their own. Default: false.
+        keep_rare: Store the rare categories of columns with more than 1,000, so that samples contain them. They may be
             personal data. Default: false.
-        out: a folder for checkpoints and logs, new or empty, in which the same call resumes; a temporary one if absent.
-            Ctrl-C ends training, not the call: the model is measured and returned as it is. The model is that of the
-            checkpoint which did best on held-out rows, the last if none was clearly better; ``latest`` in the folder
-            points to it.
-        device: where to train, and where the model is then: "cpu", "cuda", "cuda:1", "mps", ... Default: "auto", the
-            accelerator of this machine, or the CPU where there is none.
-        batch_size: rows per step, over all devices together; chosen by default.
-        lr: learning rate; chosen by default.
-        precision: of the network: "32-true" by default, "bf16-mixed", "16-mixed" or "64-true".
-        devices: devices of each machine, or processes on a CPU. Several need ``out``; Lightning Fabric then starts the
-            program again for each of them, and all get the model. :func:`tauleap.training.is_first_rank` says which
-            one should print and write.
-        nodes: machines; on each the same program is started, as a rule by torchrun.
-        strategy: how devices work together, "ddp" or "fsdp"; "auto" is ddp where there are several.
-        accumulate: pieces into which each device's part of a batch is cut, where memory is short.
-        compile: compile the network with ``torch.compile``.
-        checkpoint_every: steps between checkpoints; by default an eighth of the steps, 100 at least.
-        keep: how many checkpoints are kept, 10 by default. The best is chosen among those that are kept.
-        progress: print the choice, the progress and the result.
-        started: ``time.monotonic()`` when the minutes began, if that was before this call.
+        out: A new or empty folder for checkpoints and logs, in which the same call resumes; ``latest`` in it points to
+            the returned model. Default: a temporary folder.
+        batch_size: Rows per step, over all devices together. Default: chosen.
+        lr: The learning rate. Default: chosen.
+        precision: The precision of the network: "32-true", "bf16-mixed", "16-mixed" or "64-true". Default: "32-true".
+        device: The device for training and of the returned model: "cpu", "cuda", "cuda:1", "mps", ... Default: "auto",
+            the accelerator of this machine, or the CPU if there is none.
+        devices: Devices per machine, or processes on a CPU. Several need ``out``; Lightning Fabric then starts the
+            program again for each of them, and every process returns the model. Only the process for which
+            :func:`tauleap.training.is_first_rank` is true should print and write. Default: 1.
+        nodes: The number of machines, on each of which the same program is started, usually by torchrun. Default: 1.
+        strategy: The strategy for several devices, "ddp" or "fsdp". Default: "auto", which is ddp.
+        accumulate: Parts into which each device's part of a batch is split to save memory. Default: 1.
+        compile: Compile the network with ``torch.compile``. Default: false.
+        checkpoint_every: Steps between checkpoints. Default: an eighth of the steps, at least 100.
+        keep: The number of checkpoints to keep, among which the best is selected. Default: 10.
+        progress: Print the choice, the progress and the result. Default: true.
+        started: The value of ``time.monotonic()`` when the budget began. Default: now.
+
+    Returns:
+        The model of the checkpoint with the lowest bits/dim on held-out rows, or the last one if none is significantly
+        better. ``model.about`` has the measurements. After Ctrl-C, the model is measured and returned as it is.
+
+    Raises:
+        ValueError: The data or an argument is not valid; for a table, all problems are listed.
     """
     began = time.monotonic() if started is None else started
     if out is not None:
@@ -179,13 +185,16 @@ def fit(
     rows = replace(rows, condition=None) if unused else rows
     groups = data.groups if isinstance(data, LoadedData) else None
     rows, held_out, report = split_rows(rows, validation, form, seed, groups)
+    refitted: dict[str, str] = {}
     if form is not None and isinstance(validation, int | float):
         # Rows that had a part in the bins would seem more probable than fresh rows.
         former, form = form, form.refit(rows)
         if form != former:
             rows, held_out = form.encode_again(rows), form.encode_again(held_out)
-            report.append(f"the bins of numbers and dates follow from the {len(rows):,} training rows alone")
-    report = [*(data.report if isinstance(data, LoadedData) else []), *report]
+            report.append(f"bins and frequent categories follow from the {len(rows):,} training rows alone")
+            refitted = dict(zip(former.describe(), form.describe(), strict=True))
+    about_data = data.report if isinstance(data, LoadedData) else []
+    report = [*(refitted.get(line, line) for line in about_data), *report]
     if unused:
         held_out = replace(held_out, condition=None)
         report.append("the condition is not used: give a network that takes one, network=...")
@@ -195,7 +204,8 @@ def fit(
     choice = choose(
         rows, ordinal=ordinal, minutes=MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
     )
-    recipe = _recipe(rows, held_out, choice, masking, form, kind, seed)
+    masks = choice.masking if masking == "auto" else masking
+    recipe = _recipe(rows, held_out, choice, masks, form, kind, seed)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))
     own = check_own(recipe.model(), rows) if has_own else OwnParts()
     build = recipe.model
@@ -234,7 +244,7 @@ def fit(
 
         model = on_first(fabric, measure)
         if model is None:
-            return load_model(folder)  # the first rank has published it
+            return load_model(folder)  # The first rank has written it.
     about = model.about
     hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
     after = f"after {about['step']} steps: {about['interpretation']}{hint}"
@@ -250,14 +260,15 @@ def _opened(data: Any, options: dict[str, Any]) -> Any:
     if is_frame(data):
         return open_frame(data, **options)
     if options:
-        name = next(iter(options))
-        raise ValueError(f"{name} is for a frame; for a file write open_data(path, {name}=...)")
+        names, verb = " and ".join(options), "are" if len(options) > 1 else "is"
+        call = ", ".join(f"{name}=..." for name in options)
+        raise ValueError(f"{names} {verb} for a frame; for a file write open_data(path, {call})")
     return data
 
 
 @contextmanager
 def _folder_of(out: str | os.PathLike[str] | None) -> Iterator[Path]:
-    """The folder that was given, or a temporary one."""
+    """Yield the given folder, or a temporary one."""
     if out is not None:
         yield Path(out)
         return
@@ -266,17 +277,20 @@ def _folder_of(out: str | os.PathLike[str] | None) -> Iterator[Path]:
 
 
 def _shown(value: object) -> object:
-    """Return a choice of the user's as JSON can hold it."""
+    """Return an argument of the user in a type that JSON can hold."""
     if isinstance(value, bool | int | float | str):
         return value
     return type(value).__name__ if isinstance(value, nn.Module) else repr(value)
 
 
 def longer(about: Mapping[str, Any]) -> int:
-    """Return minutes that are about three times those which a model was trained for, and the default at least.
+    """Return a longer budget in minutes: about three times that of a trained model, and at least the default.
 
     Args:
-        about: what :func:`fit` says of the model, with the ``seconds`` that everything took.
+        about: ``about`` of a model that :func:`fit` returned, with the ``seconds`` of training and measuring.
+
+    >>> longer({"seconds": 600})
+    30
     """
     return max(round(MINUTES), math.ceil(3 * float(about["seconds"]) / 60 - 0.5))
 

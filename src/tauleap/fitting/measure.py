@@ -1,4 +1,4 @@
-"""Bits/dim of held-out rows, and the checkpoint that is best by them."""
+"""Measure bits/dim of held-out rows, and select the checkpoint with the lowest."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tauleap.row_bits import original_bits
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
-"""For measuring, where there is no other limit: as long as training took, but between these. Other ranks wait for it,
-and their connection does not stay open for ever."""
+"""Limits in seconds for measuring without a budget, which otherwise takes as long as training. The upper limit was
+chosen because other ranks wait, and their connection times out."""
 
 
 def measured_model(
@@ -37,20 +37,23 @@ def measured_model(
     began: float,
     end: float,
 ) -> tuple[Path, Model]:
-    """Return the best checkpoint and its model, whose ``about`` says how good it is on held-out rows.
+    """Return the best checkpoint and its model, whose ``about`` has the measurements on held-out rows.
 
     Args:
-        folder: of the run.
-        result: how training ended.
-        rows: those that were trained with.
-        held_out: those to measure with.
-        load_model: loads the model of a checkpoint.
-        seed: of the noise.
-        began: when everything began, as ``time.monotonic()`` counts.
-        end: when the budget ends; infinite where there is none.
+        folder: The folder of the run.
+        result: The result of training.
+        rows: The training rows.
+        held_out: The held-out rows.
+        load_model: Loads the model of a checkpoint.
+        seed: The seed of the noise.
+        began: The value of ``time.monotonic()`` when the budget began.
+        end: The value of ``time.monotonic()`` when the budget ends; infinity without a budget.
+
+    Returns:
+        The folder of the checkpoint, and its model.
     """
     now = time.monotonic()
-    if result.stopped.startswith("SIG"):  # who stops a run does not want to wait
+    if result.stopped.startswith("SIG"):  # A user who stops a run should not wait long.
         end = min(end, now + _LAST_SECONDS)
     elif math.isinf(end):
         end = now + min(max(_LAST_SECONDS, now - began), _MOST_SECONDS)
@@ -91,15 +94,15 @@ def better_checkpoint(
     """Return the last checkpoint, or an earlier one that is better by two standard errors on the same rows and noise.
 
     Args:
-        folder: of the run.
-        last: the last checkpoint.
-        load_model: loads the model of a checkpoint.
-        data: the held-out rows.
-        seed: of the noise.
-        deadline: when to end, as ``time.monotonic()`` counts; one batch is measured in any case.
+        folder: The folder of the run.
+        last: The last checkpoint.
+        load_model: Loads the model of a checkpoint.
+        data: The held-out rows.
+        seed: The seed of the noise.
+        deadline: The value of ``time.monotonic()`` at which to end; at least one batch is measured.
 
     Returns:
-        The checkpoint, its model, and bits/dim of each row that there was time for.
+        The checkpoint, its model, and bits/dim of each row that was measured before the deadline.
     """
     best = _best(folder, last)
     model = load_model(last)
@@ -117,36 +120,36 @@ def better_checkpoint(
 
 
 def _best(folder: Path, last: Path) -> Path:
-    """The checkpoint that seemed best on held-out rows: the last, unless the bits/dim have risen since an earlier one.
-
-    Small data is learnt by heart when there is time for it.
-    """
+    """Return the checkpoint with the lowest bits/dim in the validation log: models of small data overfit."""
     try:
         text = safe_read.read_bytes(folder / "validation.csv", inside=folder).decode()
-        looks = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
+        bits = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}
     except (OSError, ValueError, KeyError, TypeError):
         return last
-    kept = {step: folder / f"step-{step:08d}" for step in looks}
-    kept = {step: path for step, path in kept.items() if path.is_dir()}
-    if not kept:
+    checkpoints = {step: folder / f"step-{step:08d}" for step in bits}
+    checkpoints = {step: path for step, path in checkpoints.items() if path.is_dir()}
+    if not checkpoints:
         return last
-    best = min(kept, key=lambda step: looks[step])
-    return last if best == max(kept) else kept[best]
+    best = min(checkpoints, key=lambda step: bits[step])
+    return last if best == max(checkpoints) else checkpoints[best]
 
 
 def seconds_for_measuring(seconds: float) -> float:
-    """Return the part of a budget that is reserved for the end: loading, bits/dim, and saving.
+    """Return the seconds of a budget that are reserved for loading, measuring and saving after training.
 
     Args:
-        seconds: the budget; infinite where there is none.
+        seconds: The budget; infinity without a budget.
+
+    >>> seconds_for_measuring(60.0)
+    7.0
     """
     return 0.0 if math.isinf(seconds) else 1.0 + min(0.1 * seconds, 30.0)
 
 
 def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:
-    """Bits/dim of each of as many rows as there is time for."""
+    """Return bits/dim of each row that is measured before the deadline."""
     generator = torch.Generator().manual_seed(seed)
-    # Many sites tell as much of one time as few sites of many.
+    # With many sites, few random times per row are accurate enough.
     times = max(2, min(8, 512 // math.prod(data.shape)))
     size = max(1, min(256, model.default_batch_size() // times))
     values: list[Tensor] = []
@@ -171,6 +174,6 @@ def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor
 
 
 def _as_numbers(estimate: Estimate[float]) -> dict[str, Any]:
-    """Return an estimate as JSON can hold it, with None for what is not finite."""
+    """Return an estimate in types that JSON can hold, with None for infinity and NaN."""
     value, stderr = (number if math.isfinite(number) else None for number in (estimate.value, estimate.stderr))
     return {"value": value, "stderr": stderr, "n": estimate.n}

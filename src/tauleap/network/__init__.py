@@ -8,14 +8,16 @@ the first three are the sizes of Appendix H of Campbell et al. 2022.
     MusicTransformer      Appendix H.3
     UNet                  ordinal images: Appendix H.2
     SequenceTransformer   everything else: sequences and tables of your own
-    TimeExperts                several of them, each for its own times
+    TableNetwork          tables, whose columns have different numbers of states
+    TimeExperts           several of them, each for its own times
 """
 
 from tauleap.network.mlp import ResidualMLP
 from tauleap.network.music_transformer import MusicTransformer
 from tauleap.network.network import Network
 from tauleap.network.sequence_transformer import SequenceTransformer
+from tauleap.network.table import TableNetwork
 from tauleap.network.time_experts import TimeExperts
 from tauleap.network.unet import UNet
 
-__all__ = ["MusicTransformer", "Network", "ResidualMLP", "SequenceTransformer", "TimeExperts", "UNet"]
+__all__ = ["MusicTransformer", "Network", "ResidualMLP", "SequenceTransformer", "TableNetwork", "TimeExperts", "UNet"]

@@ -55,6 +55,16 @@ class Arguments:
         )
         self._names_time = not self._takes_time and "t" in parameters
 
+    @property
+    def takes_time(self) -> bool:
+        """Whether ``forward`` has a parameter for t."""
+        return self._takes_time or self._names_time
+
+    @property
+    def takes_observed(self) -> bool:
+        """Whether ``forward`` has a parameter ``observed``."""
+        return self._takes_observed
+
     def call(
         self, network: nn.Module, x: Tensor, t: Tensor, observed: SiteMask | None, condition: Tensor | None
     ) -> object:

@@ -11,11 +11,17 @@ from torch import Tensor, nn
 
 from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
-from tauleap.network.checks import check_call, check_even, check_shape, check_sizes
-from tauleap.network.encoding import normalise, one_hot
-from tauleap.network.film import FiLM
+from tauleap.network.inputs import (
+    FiLM,
+    TimeEmbedding,
+    check_call,
+    check_even,
+    check_shape,
+    check_sizes,
+    normalise,
+    one_hot,
+)
 from tauleap.network.network import Network, Times
-from tauleap.network.time_embedding import TimeEmbedding
 
 
 class ResidualBlock(nn.Module):
@@ -49,6 +55,8 @@ class ResidualMLP(Network):
         time_width: its output, from which each block makes its scale and offset.
         one_hot: take each site as S indicators instead of one number, which states without an order need.
         mark_observed: append the mask of given sites to the input. If false, ``observed`` has no effect.
+        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+            without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
     """
 
     def __init__(
@@ -64,6 +72,7 @@ class ResidualMLP(Network):
         time_width: int = 128,
         one_hot: bool = False,
         mark_observed: bool = False,
+        time: bool = True,
     ) -> None:
         _check.integer("num_states", num_states, least=2)
         sides = check_shape(shape)
@@ -72,13 +81,15 @@ class ResidualMLP(Network):
         sizes = {"width": width, "hidden": hidden, "depth": depth}
         sizes |= {"time_size": time_size, "time_hidden": time_hidden, "time_width": time_width}
         flags = {"one_hot": one_hot, "mark_observed": mark_observed}
+        flags |= {} if time else {"time": False}
         super().__init__(num_states=num_states, shape=list(sides), **sizes, **flags)
+        self.uses_time = time
         self.num_states = num_states
         self.shape = sides
         self.one_hot = one_hot
         self.mark_observed = mark_observed
         sites = prod(sides)
-        self.time = TimeEmbedding(time_size, time_hidden, time_width)
+        self.time = TimeEmbedding(time_size, time_hidden, time_width, time=time)
         self.input = nn.Linear(sites * ((num_states if one_hot else 1) + mark_observed), width)
         self.blocks = nn.ModuleList(ResidualBlock(width, hidden, time_width) for _ in range(depth))
         self.output = nn.Linear(width, sites * num_states)

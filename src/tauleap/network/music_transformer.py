@@ -10,12 +10,20 @@ from torch import Tensor, nn
 from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.attention import SelfAttention
-from tauleap.network.checks import check_call, check_dropout, check_even, check_heads, check_sizes
-from tauleap.network.encoding import mark, one_hot
-from tauleap.network.film import FiLM
+from tauleap.network.inputs import (
+    FiLM,
+    TimeEmbedding,
+    check_call,
+    check_dropout,
+    check_even,
+    check_heads,
+    check_sizes,
+    mark,
+    one_hot,
+    sinusoidal,
+)
 from tauleap.network.mlp import ResidualBlock
 from tauleap.network.network import Network, Times
-from tauleap.network.time_embedding import TimeEmbedding, sinusoidal
 
 
 class EncoderLayer(nn.Module):
@@ -56,6 +64,8 @@ class MusicTransformer(Network):
         time_width: its output, from which each layer makes its scale and offset.
         dropout: probability of dropping.
         mark_observed: add a learned vector to the sites that are given. If false, ``observed`` has no effect.
+        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+            without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
     """
 
     def __init__(
@@ -72,6 +82,7 @@ class MusicTransformer(Network):
         time_width: int = 512,
         dropout: float = 0.1,
         mark_observed: bool = False,
+        time: bool = True,
     ) -> None:
         _check.integer("num_states", num_states, least=2)
         check_heads(width, heads)
@@ -91,10 +102,12 @@ class MusicTransformer(Network):
             time_width=time_width,
             dropout=dropout,
             mark_observed=mark_observed,
+            **({} if time else {"time": False}),
         )
+        self.uses_time = time
         self.num_states = num_states
         self.width = width
-        self.time = TimeEmbedding(time_size, time_hidden, time_width)
+        self.time = TimeEmbedding(time_size, time_hidden, time_width, time=time)
         self.input = nn.Linear(num_states, width)
         self.observed = nn.Parameter(torch.zeros(width)) if mark_observed else None
         self.encoder = nn.ModuleList(EncoderLayer(width, heads, hidden, time_width, dropout) for _ in range(depth))

@@ -13,12 +13,10 @@ from torch import Tensor, nn
 from tauleap import _check
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.adaptive_block import AdaptiveBlock, zeroed
-from tauleap.network.checks import check_call, check_dropout, check_heads, check_shape, check_sizes
-from tauleap.network.encoding import mark
+from tauleap.network.inputs import TimeEmbedding, check_call, check_dropout, check_heads, check_shape, check_sizes, mark
 from tauleap.network.labels import add_label, label_vectors
 from tauleap.network.network import Network, Times
 from tauleap.network.rotary import Rotation
-from tauleap.network.time_embedding import TimeEmbedding
 
 
 @final
@@ -37,6 +35,8 @@ class SequenceTransformer(Network):
         heads: of each self-attention.
         dropout: probability of dropping, at the output of each attention and each MLP.
         num_classes: how many values the class label ``condition`` can have; None for a network without labels.
+        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+            without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class SequenceTransformer(Network):
         heads: int = 8,
         dropout: float = 0.0,
         num_classes: int | None = None,
+        time: bool = True,
     ) -> None:
         _check.integer("num_states", num_states, least=2)
         check_heads(width, heads)
@@ -65,10 +66,12 @@ class SequenceTransformer(Network):
             heads=heads,
             dropout=dropout,
             num_classes=num_classes,
+            **({} if time else {"time": False}),
         )
+        self.uses_time = time
         self.shape = sides
         self.head_size = width // heads
-        self.time = TimeEmbedding(width, width, width, nn.SiLU())
+        self.time = TimeEmbedding(width, width, width, nn.SiLU(), time=time)
         self.classes = label_vectors(num_classes, width)
         self.input = nn.Embedding(num_states, width)
         self.sites = None if sides is None else nn.Parameter(torch.randn(prod(sides), width))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from tauleap import _check, _device
 from tauleap._shapes import PerState, SiteMask, States
 from tauleap.network.arguments import Arguments
-from tauleap.network.checks import check_call
+from tauleap.network.inputs import check_call
 from tauleap.network.labels import num_labels
 from tauleap.network.network import Times
 

@@ -12,11 +12,9 @@ from torch import Tensor, nn
 
 from tauleap import _check, _device
 from tauleap._shapes import PerState, SiteMask, States
-from tauleap.network.checks import check_call, check_dropout, check_shape, check_sizes
-from tauleap.network.encoding import normalise
+from tauleap.network.inputs import TimeEmbedding, check_call, check_dropout, check_shape, check_sizes, normalise
 from tauleap.network.labels import add_label, label_vectors
 from tauleap.network.network import Network, Times
-from tauleap.network.time_embedding import TimeEmbedding
 from tauleap.network.unet_blocks import Stage, Upsample, group_norm
 
 
@@ -48,6 +46,8 @@ class UNet(Network):
         pad: fill sides up to a multiple of ``patch`` 2^(levels - 1), and cut them off again.
         channels_last: takes (B, H, W, C) instead of (B, C, H, W).
         num_classes: how many values the class label ``condition`` can have; None for a network without labels.
+        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+            without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class UNet(Network):
         pad: bool = False,
         channels_last: bool = False,
         num_classes: int | None = None,
+        time: bool = True,
     ) -> None:
         _check.integer("num_states", num_states, least=3 if masked else 2)
         check_sizes(image_channels=image_channels, width=width, depth=depth, outputs=outputs, patch=patch)
@@ -97,8 +98,11 @@ class UNet(Network):
             pad=pad,
             channels_last=channels_last,
             num_classes=num_classes,
-            **({} if patch == 1 else {"patch": patch}),  # as runs from before it was there do not have it
+            # Runs of versions without these arguments do not have them.
+            **({} if patch == 1 else {"patch": patch}),
+            **({} if time else {"time": False}),
         )
+        self.uses_time = time
         self.num_states = num_states
         self.image_channels = image_channels
         self.patch = patch
@@ -111,7 +115,7 @@ class UNet(Network):
         self.channels_last = channels_last
 
         time_width = 4 * width
-        self.time = TimeEmbedding(width, time_width, time_width, nn.SiLU())
+        self.time = TimeEmbedding(width, time_width, time_width, nn.SiLU(), time=time)
         self.classes = label_vectors(num_classes, time_width)
         if self.classes is not None:
             nn.init.zeros_(self.classes.weight)  # so that a network without labels can be taught them

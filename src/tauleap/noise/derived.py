@@ -67,30 +67,30 @@ class Derived:
                 self._values[name] = make()
         return self._values[name]
 
-    def kernel(self, c: float, make: Callable[[], DenseKernel]) -> DenseKernel:
-        if c not in self._kernels:
-            with torch.inference_mode(False):
-                kernel = self._kernels[c] = make()
-            size = 4 * kernel.matrix.nbytes  # with the tables that using it makes
-            while len(self._kernels) > max(1, _CACHE_BYTES // size):
-                self._kernels.popitem(last=False)
-        self._kernels.move_to_end(c)
-        return self._kernels[c]
+    def kernel(self, c: Tensor, times: tuple[Time, Time], make: Callable[[], DenseKernel]) -> DenseKernel:
+        """Return the kernel of one amount of noise, or of one per sample, from the cache or newly made.
 
-    def kernels(self, c: Tensor, times: tuple[Time, Time], make: Callable[[], DenseKernel]) -> DenseKernel:
-        """One kernel per sample: large, so the last is found again only as long as it is in use.
-
-        On the CPU it is found by its amounts of noise ``c``; elsewhere, where the host would wait for a comparison, by
-        the tensors of ``times`` from which they came.
+        The kernels of one amount each are found by their numbers. One kernel per sample is large, so that the last is
+        found again only as long as it is in use: on the CPU by its amounts of noise ``c``; elsewhere, where the host
+        would wait for a comparison, by the tensors of ``times`` from which they came.
         """
-        kernel = None
+        if c.ndim == 0:
+            noise = float(c)
+            if noise not in self._kernels:
+                with torch.inference_mode(False):
+                    kernel = self._kernels[noise] = make()
+                size = 4 * kernel.matrix.nbytes  # with the tables that using it makes
+                while len(self._kernels) > max(1, _CACHE_BYTES // size):
+                    self._kernels.popitem(last=False)
+            self._kernels.move_to_end(noise)
+            return self._kernels[noise]
+        kernel, here = None, _device.is_host(c.device)
         if self._last is not None and (kernel := self._last[2]()) is not None:
             known, before, _ = self._last
-            here = _device.is_host(c.device)
             if not (torch.equal(known, c) if here else all(map(_same, map(_identity, times), before))):
                 kernel = None
         if kernel is None:
-            identities = [_identity(t) for t in times]
+            identities = [] if here else [_identity(t) for t in times]
             with torch.inference_mode(False):
                 kernel = make()
             self._last = c.clone(), identities, weakref.ref(kernel)

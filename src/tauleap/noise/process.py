@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from tauleap import _check, _device, _draw
 from tauleap._shapes import Law, Matrix, PerSite, PerState, States, Time
 from tauleap.noise.derived import Derived
-from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, at_own_state
+from tauleap.noise.kernel import DenseKernel, Kernel, along_batch, at_own_state, relative_entropy_terms
 from tauleap.noise.matrix_exponential import MatrixExponential
 from tauleap.noise.schedule import Schedule
 from tauleap.noise.stationary import in_detailed_balance, stationary_law
@@ -57,7 +57,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def stationary(self) -> Law:
         """Return the stationary distribution: ``stationary R_b = 0``."""
-        return self._cache.get("stationary", lambda: stationary_law(self._checked_generator()))
+        return self.cached("stationary", lambda: stationary_law(self._checked_generator()))
 
     def prior(self) -> Law:
         """Return p_ref, (S,) or (*shape, S): the law of x_1 in the bound on the likelihood."""
@@ -75,7 +75,7 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def all_states_are_data(self) -> bool:
         """Whether data may have every state, as it mostly may."""
-        return self._cache.get("all_data", lambda: bool(self.data_states.all()))
+        return self.cached("all_data", lambda: bool(self.data_states.all()))
 
     def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
         """Return the transition kernel q_t|s as an operator; for ``s = 0`` the distribution of x_t given the data.
@@ -85,9 +85,13 @@ class ForwardProcess(nn.Module, ABC):
             s: The earlier time, one for all samples or one per sample. Default: 0, the data.
         """
         c = self.noise_between(s, t)
-        if c.ndim:
-            return self._cache.kernels(c, (s, t), lambda: DenseKernel(self.exponential(c)))
-        return self._cache.kernel(float(c), lambda: DenseKernel(self._moved(self.exponential(c[None])[0])))
+
+        def make() -> DenseKernel:
+            # A process may compute the kernel of one amount of noise on the CPU, where that number is.
+            matrices = self.exponential(c.reshape(-1))
+            return DenseKernel(matrices if c.ndim else _device.moved_to(matrices[0], self.tables_device))
+
+        return self._cache.kernel(c, (s, t), make)
 
     def cached(self, name: str, make: Callable[[], Any]) -> Any:
         """Return the cached result of ``make``, which is called again once a buffer or an attribute has changed.
@@ -107,7 +111,7 @@ class ForwardProcess(nn.Module, ABC):
         Args:
             c: The amounts of noise c(t) - c(s), float64 of shape (n,).
         """
-        exponential = self._cache.get("exponential", self._matrix_exponential)
+        exponential = self.cached("exponential", self._matrix_exponential)
         if _device.is_host(exponential.device) or not c.numel():
             return exponential(c.to(exponential.device))
         # Where the noise is on the device, the host knows no more than that it is not beyond that of time 1.
@@ -201,6 +205,33 @@ class ForwardProcess(nn.Module, ABC):
         return self.kernel(t, s).sample(x0, generator)
 
     @final
+    def prior_divergence(self, x0: States) -> PerSite:
+        """Return KL(q_1|0(. | x0) || prior) of each site, in nats; inf where the prior lacks a state that q has.
+
+        It is the prior term of the bound on the likelihood. For rank-one processes it is O(S) for all states together.
+
+        Args:
+            x0: The data.
+
+        Returns:
+            One number per site, in float64, or in float32 on a device without it.
+
+        >>> from tauleap.noise import Absorbing, LogLinear
+        >>> Absorbing(3, LogLinear()).prior_divergence(torch.tensor([[0, 1]]))  # 0.001 log 2
+        tensor([[0.0007, 0.0007]], dtype=torch.float64)
+        """
+        # The schedule enters through c(1) alone, which also covers one whose attributes are changed in place.
+        noise = float(self.schedule.total(1.0))
+        table = self.cached(f"prior divergence at c = {noise!r}", lambda: self.kernel(1.0).divergences(self.prior()))
+        if table is None:
+            prior = self.prior()
+            rows = self.kernel(1.0).rows(x0.to(prior.device), torch.float64)
+            found = relative_entropy_terms(rows, prior).sum(-1)
+        else:
+            found = at_own_state(table, x0)
+        return found if found.device == x0.device else _device.moved_to(found, x0.device)
+
+    @final
     def exit_rate(self, x: States, t: Time, *, dtype: torch.dtype | None = None) -> PerSite:
         """Return the exit rate of each site, the sum of R_t(x, .).
 
@@ -230,7 +261,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def jump_rates(self) -> DenseKernel:
         """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
-        return self._cache.get("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
+        return self.cached("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
 
     def base_exit_rates(self) -> Law:
         """Return the rate at which each state is left under R_b, (S,) or (*shape, S), in float64."""
@@ -252,6 +283,25 @@ class ForwardProcess(nn.Module, ABC):
         self._check_sites(x.shape, name)
         return x
 
+    def check_data(self, x0: States, missing: Tensor | None = None) -> None:
+        """Raise a ValueError unless states are data: sites of this process, in states that data may have.
+
+        Args:
+            x0: The states, checked to be some of 0..S-1.
+            missing: Where x0 may hold any state, a bool mask in the shape of x0. Default: nowhere.
+        """
+        self._check_sites(x0.shape, "x0")
+        if self.all_states_are_data or not _device.is_host(x0.device):
+            return
+        wrong = at_own_state(self.data_states.double(), x0) == 0
+        if missing is not None:
+            wrong &= ~missing
+        if bool(wrong.any()):
+            raise ValueError(
+                f"x0 holds {sorted(set(x0[wrong].tolist()))[:5]}, which data of this process cannot have (the mask "
+                "of an absorbing process, or states of prior 0): say missing=... where the value is not known"
+            )
+
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         """Refuses a (batch, *shape) that a process whose sites differ does not have."""
 
@@ -268,25 +318,13 @@ class ForwardProcess(nn.Module, ABC):
             s: The earlier time, one for all samples or one per sample.
             t: The later time, one for all samples or one per sample.
         """
-        later = _check.time(t)
+        device, later = self.tables_device, _check.time(t)
         if not isinstance(s, Tensor) and s == 0:
-            return self._after(later)
-        c = self.schedule.between(_device.moved_to(_check.time(s, name="s"), later.device), later)
-        if _device.is_host(c.device) and bool((c < 0).any()):
-            raise ValueError(f"s must not be later than t, got s = {s} and t = {t}")
-        return self._beside_tables(c)
-
-    def _after(self, t: Tensor) -> Tensor:
-        """c(t) in float64, for a time that has been checked."""
-        return self._beside_tables(self.schedule.total(t))
-
-    def _moved(self, matrix: Tensor) -> Tensor:
-        """Return a kernel that a process may have computed on the CPU, where its one amount of noise is."""
-        return _device.moved_to(matrix, self.tables_device)
-
-    def _beside_tables(self, c: Tensor) -> Tensor:
-        """Return amounts of noise on the device of the tables; one alone may stay on the CPU, where it can be read."""
-        device = self.tables_device
+            c = self.schedule.total(later)
+        else:
+            c = self.schedule.between(_device.moved_to(_check.time(s, name="s"), later.device), later)
+            if _device.is_host(c.device) and bool((c < 0).any()):
+                raise ValueError(f"s must not be later than t, got s = {s} and t = {t}")
         return c if c.ndim == 0 or c.device == device else _device.moved_to(c, device)
 
     @property
@@ -299,7 +337,7 @@ class ForwardProcess(nn.Module, ABC):
 
         It is moved to the other tables, as a process that computes its generator makes it on the CPU.
         """
-        return self._cache.get(
+        return self.cached(
             "generator", lambda: _check.generator(self.generator(), self.num_states).to(self.tables_device)
         )
 

@@ -88,7 +88,7 @@ class RankOneKernel(Kernel):
 
     def sample(self, x: States, generator: torch.Generator | None) -> States:
         stays = _draw.uniforms(x.shape, self.law.device, generator) < along_batch(self.alpha, x.ndim)
-        drawn = draw_from(self.law, x.shape, generator)
+        drawn = _draw.from_law(self.law, x.shape, generator)
         return torch.where(stays, x.to(drawn.device), drawn).to(x.device)
 
     def divergences(self, prior: Law) -> Law | None:
@@ -122,13 +122,6 @@ def mass_elsewhere(law: Law) -> Law:
     largest = law.argmax(-1, keepdim=True)
     others = law.scatter(-1, largest, 0.0).sum(-1, keepdim=True)
     return (1 - law).scatter_(-1, largest, others)
-
-
-def draw_from(law: Law, shape: torch.Size, generator: torch.Generator | None) -> States:
-    """States of the given (batch, *shape) drawn from ``law``, (S,) or (*shape, S)."""
-    table = _draw.cumulative(law.reshape(-1, law.shape[-1]))
-    sites = torch.arange(len(table), device=law.device).reshape(law.shape[:-1]).expand(shape)
-    return _draw.from_cdf(table, sites.reshape(-1), generator).reshape(shape)
 
 
 class RankOneProcess(ForwardProcess):

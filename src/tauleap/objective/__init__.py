@@ -6,20 +6,21 @@ With ``C_v = R_t(v, x) q(v | x0) / q(x | x0)`` the reverse rates that know x0, a
                   + int E_{x ~ q_t|0} sum_d sum_{v != x} [Rhat_v - C_v + C_v log(C_v / Rhat_v)] dt
 
 is what ``CompleteElbo`` estimates, constants and all; ``PaperElbo`` has its gradient, by the paper's own formulae;
-``DiscreteTimeElbo`` is the bound of the same process cut at K times; ``CrossEntropy`` is not a bound but helps. They
-add and scale, and what is added shares one draw of the noise and one pass of the network:
+``AnyOrderElbo`` estimates that of absorbing noise with less variance; ``DiscreteTimeElbo`` is the bound of the same
+process cut at K times; ``CrossEntropy`` is not a bound but helps. They add and scale, and objectives that are added
+share one draw of the noise and one pass of the network:
 
 >>> PaperElbo(passes=1) + 0.001 * CrossEntropy()
 PaperElbo(passes=1) + 0.001 * CrossEntropy()
 """
 
+from tauleap.objective.any_order import AnyOrderElbo
 from tauleap.objective.complete import CompleteElbo
 from tauleap.objective.cross_entropy import CrossEntropy
 from tauleap.objective.discrete_time import DiscreteTimeElbo
 from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass
 from tauleap.objective.objective import Loss, Objective
 from tauleap.objective.paper import PaperElbo
-from tauleap.objective.prior import prior_divergence
 from tauleap.objective.subsampled import Subsampled
 from tauleap.objective.times import (
     GridTimes,
@@ -32,6 +33,7 @@ from tauleap.objective.times import (
 )
 
 __all__ = [
+    "AnyOrderElbo",
     "CompleteElbo",
     "CrossEntropy",
     "DiscreteTimeElbo",
@@ -49,5 +51,4 @@ __all__ = [
     "UniformTimes",
     "WeightedTimes",
     "fitted_times",
-    "prior_divergence",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tauleap.objective.noised_batch import LossBatch, Pass
 from tauleap.objective.objective import Loss, Objective, check_times
-from tauleap.objective.prior import prior_divergence
 from tauleap.objective.times import Times, UniformTimes
 
 
@@ -43,14 +42,15 @@ class CompleteElbo(Objective):
         return frozenset({"x_t", "x_eps"}) if self.reconstruction else frozenset({"x_t"})
 
     def evaluate(self, batch: LossBatch) -> Loss:
+        prior = batch.sum(batch.reverse.process.prior_divergence(batch.x0))
+        surprise = -batch.sum(batch.at("x_eps").log_prob(batch.x0)) if self.reconstruction else None
         divergence = batch.at("x_t").divergence(batch.x0)
         path = batch.mean_over_time(batch.sum(divergence), 1 - batch.times.eps)
-        prior = batch.sum(prior_divergence(batch.reverse.process, batch.x0)).to(path.dtype)
+        prior = prior.to(path.dtype)
         terms = {"prior": prior, "path": path}
-        if self.reconstruction:
-            terms["reconstruction"] = -batch.sum(batch.at("x_eps").log_prob(batch.x0))
-        value = prior + path
-        return Loss(value + terms["reconstruction"] if self.reconstruction else value, terms)
+        if surprise is None:
+            return Loss(prior + path, terms)
+        return Loss(prior + path + surprise, {**terms, "reconstruction": surprise})
 
     def __repr__(self) -> str:
         settings = ["reconstruction=True"] if self.reconstruction else []

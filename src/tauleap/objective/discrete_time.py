@@ -9,7 +9,6 @@ import torch
 from tauleap import _check, _device
 from tauleap.objective.noised_batch import LossBatch
 from tauleap.objective.objective import Loss, Objective
-from tauleap.objective.prior import prior_divergence
 from tauleap.objective.times import GridTimes
 
 
@@ -54,7 +53,7 @@ class DiscreteTimeElbo(Objective):
             steps, reconstruction = (torch.stack(parts).sum(0) for parts in zip(*losses, strict=True))
         else:
             steps, reconstruction = (self.steps * batch.mean_over_time(part) for part in self._term(batch))
-        prior = batch.sum(prior_divergence(batch.reverse.process, batch.x0)).to(steps.dtype)
+        prior = batch.sum(batch.reverse.process.prior_divergence(batch.x0)).to(steps.dtype)
         terms = {"prior": prior, "steps": steps, "reconstruction": reconstruction}
         return Loss(prior + steps + reconstruction, terms)
 

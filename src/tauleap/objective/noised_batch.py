@@ -15,8 +15,7 @@ from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSite, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
-from tauleap.noise.kernel import at_own_state
-from tauleap.noise.rank_one import draw_from
+from tauleap.objective.random_order import check_absorbing, draw_masked, time_of
 from tauleap.objective.times import Times
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseAt, ReverseProcess
@@ -49,6 +48,8 @@ class LossBatch(ABC):
     scored: SiteMask
     samples: int
     given: bool
+    samples_per_time: int
+    """How many consecutive rows of ``x0`` share one time."""
     masked: bool
     """Whether some sites may be unscored."""
 
@@ -72,8 +73,8 @@ class LossBatch(ABC):
 
     @property
     @abstractmethod
-    def kernel(self) -> Kernel | None:
-        """q_t|0 for each row of ``x0``; None if it has to be computed for these rows."""
+    def distinct_kernel(self) -> Kernel:
+        """q_t|0, one for each of the distinct times."""
 
     @property
     @abstractmethod
@@ -137,10 +138,10 @@ class LossBatch(ABC):
             which: The pass: "x_t", "x_tilde" or "x_eps".
         """
         if which not in self._at:
-            posterior, x = self.posterior(which), getattr(self, which)
-            kernel = None if which == "x_eps" else self.kernel
-            time = self.time(which)  # x was checked when it was x0
-            self._at[which] = ReverseAt(self.reverse, x, time, posterior=posterior, kernel=kernel, checked=True)
+            posterior, x, t = self.posterior(which), getattr(self, which), self.time(which)
+            # Rows that share a time have no kernel each. States need no check: x was checked when it was x0.
+            kernel = self.distinct_kernel if which != "x_eps" and self.samples_per_time == 1 else None
+            self._at[which] = ReverseAt(self.reverse, x, t, posterior=posterior, kernel=kernel, checked=True)
         return self._at[which]
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
@@ -171,6 +172,8 @@ class NoisedBatch(LossBatch):
         condition: passed to the network.
         rows: whether the condition has one row per sample. Default: if its length is the batch size.
         samples_per_time: how many consecutive samples share one time, reduced to a divisor of the batch size.
+        places: one number in [0, 1) per sample, which decides how many sites absorbing noise masks (see
+            ``random_order``). Default: none, the noise is that of the times.
         generator: the source of randomness.
     """
 
@@ -187,6 +190,7 @@ class NoisedBatch(LossBatch):
         condition: Tensor | None = None,
         rows: bool | None = None,
         samples_per_time: int = 1,
+        places: Tensor | None = None,
         generator: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -194,15 +198,22 @@ class NoisedBatch(LossBatch):
         self.reverse, self.times, self.passes = reverse, times, passes
         self.observed, self.condition, self.generator = observed, condition, generator
         self.rows = condition is not None and (has_rows(condition, len(x0)) if rows is None else rows)
-        self.missing = check_missing(missing, x0)
-        self.x0, self.samples = self._clean(x0), len(x0)
-        self.scored = self._scored()
-        self.given = t is not None
+        self.missing = None if missing is None else check_missing(missing, x0)
         self.masked = observed is not None or missing is not None
+        x0 = self._without_masked(x0) if self.masked else x0
+        self.x0, self.samples = _check.states(x0, reverse.process.num_states, name="x0"), len(x0)
+        reverse.process.check_data(self.x0, self.missing)
+        self.scored = self._scored() if self.masked else torch.ones_like(self.x0, dtype=torch.bool)
+        self.given = t is not None
         self.samples_per_time = gcd(samples_per_time, len(x0)) if t is None else 1
         if self.samples_per_time > 1 and reverse.process.prior().ndim > 1:
             raise ValueError("samples cannot share a time: the sites of this process have different priors")
-        if t is None:
+        if places is not None:
+            process = check_absorbing(reverse.process, "a number of masked sites")
+            masks = draw_masked(self.scored, places, generator)
+            self.t, self.weight = time_of(process, masks.m), masks.weight
+            vars(self)["x_t"] = self._with_known(self.x0.masked_fill(masks.masked, process.mask))
+        elif t is None:
             drawn = times.draw(len(x0) // self.samples_per_time, device=x0.device, generator=generator)
             self.t, self.weight = (each.repeat_interleave(self.samples_per_time) for each in drawn)
         else:
@@ -222,22 +233,16 @@ class NoisedBatch(LossBatch):
         return self.t if self.samples_per_time == 1 else self.t[:: self.samples_per_time]
 
     @cached_property
-    def distinct_kernel(self) -> Kernel:
-        """q_t|0, one for each of the distinct times."""
+    def distinct_kernel(self) -> Kernel:  # pyright: ignore[reportIncompatibleMethodOverride]
         return self.reverse.process.kernel(self.distinct)
-
-    @property
-    def kernel(self) -> Kernel | None:
-        return self.distinct_kernel if self.samples_per_time == 1 else None
 
     @cached_property
     def x_t(self) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x0 = self.x0 if self.samples_per_time == 1 else self.x0.reshape(len(self.distinct), -1)
-        return self._with_known(self.distinct_kernel.sample(x0, self.generator).reshape(self.x0.shape))
+        return self._noised("x_t")
 
     @cached_property
     def x_eps(self) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
-        return self._with_known(self.reverse.process.noise(self.x0, self.times.eps, generator=self.generator))
+        return self._noised("x_eps")
 
     @cached_property
     def x_tilde(self) -> States:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -254,8 +259,7 @@ class NoisedBatch(LossBatch):
 
     @cached_property
     def exit_rates(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
-        x = self.x_t.to(_device.exact_device(self.x_t.device))
-        rates = self.reverse.process.exit_rate(x, self.t, dtype=torch.float64)
+        rates = self.reverse.process.exit_rate(self.x_t, self.t, dtype=torch.float64)
         return rates.masked_fill(~self.scored.to(rates.device), 0.0)
 
     @cached_property
@@ -293,9 +297,9 @@ class NoisedBatch(LossBatch):
         if len(passes) == 1:
             which = passes[0]
             return {which: self._predict(getattr(self, which), self.time(which), self.observed, self.condition)}
-        size, where = len(self.x0), _device.exact_device(self.x0.device)
+        size, device = len(self.x0), self.x0.device
         x = torch.cat([getattr(self, which) for which in passes])
-        t = torch.cat([_times(self.time(which), where).expand(size) for which in passes])
+        t = torch.cat([_times(self.time(which), device).expand(size) for which in passes])
         observed, condition = self.observed, self.condition
         if observed is not None:
             repeats = (len(passes), *(1,) * (self.x0.ndim - 1))
@@ -309,33 +313,23 @@ class NoisedBatch(LossBatch):
         }
 
     def _predict(self, x: States, t: Time, observed: Observed | None, condition: Tensor | None) -> Posterior:
-        # x was checked when it was x0.
-        return ReverseAt(self.reverse, x, t, observed, condition, checked=True).posterior
+        posterior = self.reverse.denoiser(x, t, observed=observed, condition=condition)
+        if not isinstance(posterior, Posterior):
+            raise TypeError(f"the denoiser must return a Posterior, got {type(posterior).__name__}")
+        return posterior
 
-    def _clean(self, x0: States) -> States:
+    def _without_masked(self, x0: States) -> States:
         """Return x0 with the observed values, and with any data state where the value is missing."""
-        process = self.reverse.process
         if self.missing is not None:
             x0 = x0.masked_fill(self.missing, 0)
         if self.observed is not None:
-            self.observed.check(x0, process.num_states, name="x0")
+            self.observed.check(x0, self.reverse.process.num_states, name="x0")
             x0 = self.observed.fill(x0)
-        x0 = process._check_states(x0, "x0")
-        if _device.is_host(x0.device) and not process.all_states_are_data:
-            wrong = at_own_state(process.data_states.double(), x0) == 0
-            if self.missing is not None:
-                wrong &= ~self.missing
-            if bool(wrong.any()):
-                raise ValueError(
-                    f"x0 holds {sorted(set(x0[wrong].tolist()))[:5]}, which data of this process cannot have (the mask "
-                    "of an absorbing process, or states of prior 0): say missing=... where the value is not known"
-                )
         return x0
 
     def _scored(self) -> SiteMask:
+        """Return which sites have a loss, after a check of the masks."""
         scored = torch.ones_like(self.x0, dtype=torch.bool)
-        if self.observed is None and self.missing is None:
-            return scored
         if self.observed is not None:
             scored &= ~self.observed.mask
         if self.missing is not None:
@@ -350,9 +344,16 @@ class NoisedBatch(LossBatch):
             )
         return scored
 
+    def _noised(self, which: Literal["x_t", "x_eps"]) -> States:
+        """Return the noisy states of a pass."""
+        kernel = self.distinct_kernel if which == "x_t" else self.reverse.process.kernel(self.times.eps)
+        x0 = self.x0 if self.samples_per_time == 1 else self.x0.reshape(len(self.distinct), -1)
+        return self._with_known(kernel.sample(x0, self.generator).reshape(self.x0.shape))
+
     def _with_known(self, x: States) -> States:
+        """Return states with the observed values, and with draws from the sampling prior where x0 is missing."""
         if self.missing is not None:
-            unknown = draw_from(self.reverse.process.sampling_prior(), x.shape, self.generator).to(x.device)
+            unknown = _draw.from_law(self.reverse.process.sampling_prior(), x.shape, self.generator).to(x.device)
             x = torch.where(self.missing, unknown, x)
         return x if self.observed is None else self.observed.fill(x)
 
@@ -385,10 +386,8 @@ def check_kinds(observed: object, condition: object, generator: object) -> None:
     _check.randomness(generator)
 
 
-def check_missing(missing: Tensor | None, x0: States, *, name: str = "x0") -> SiteMask | None:
+def check_missing(missing: Tensor, x0: States, *, name: str = "x0") -> SiteMask:
     """Return the mask in the shape of ``x0``, which messages call ``name``."""
-    if missing is None:
-        return None
     if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
         given = missing.dtype if isinstance(missing, Tensor) else type(missing).__name__
         raise TypeError(f"missing must be a bool tensor, true where the value is unknown, got {given}")

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _device
+from tauleap import _device, _draw
 from tauleap._shapes import States, Time
 from tauleap.denoise.on_device import moved
 from tauleap.objective.noised_batch import LossBatch, NoisedBatch, Pass
@@ -79,6 +79,8 @@ class Objective(ABC):
     integrates: bool = False
     samples_per_time: int = 1
     """How many samples of a batch share one time."""
+    by_number: bool = False
+    """Whether the noise is drawn by the number of masked sites instead of the time."""
 
     @abstractmethod
     def evaluate(self, batch: LossBatch) -> Loss:
@@ -141,6 +143,7 @@ class Objective(ABC):
             missing=missing,
             condition=condition,
             samples_per_time=self.samples_per_time,
+            places=_draw.stratified(len(x0), x0.device, generator) if self.by_number and t is None else None,
             generator=generator,
         )
         return self.evaluate(batch).to(device)
@@ -175,6 +178,12 @@ class Sum(Objective):
         _common_samples_per_time([part.samples_per_time for _, part in parts])
         self.times = _common_times([part.times for _, part in parts])
         self.integrates = any(part.integrates for _, part in parts)
+        self.by_number = all(part.by_number for _, part in parts)
+        if not self.by_number and any(part.by_number for _, part in parts):
+            raise ValueError(
+                "AnyOrderElbo() draws numbers of masked sites, and objectives that draw times cannot be added to it: "
+                "use it alone, or CompleteElbo() in the sum"
+            )
         for _, part in parts:
             if part.integrates:
                 check_times(self.times, integral=part)

@@ -94,7 +94,7 @@ class SiteSubset(LossBatch):
         self._whole, self._fraction = whole, fraction
         self.reverse, self.times, self.passes = whole.reverse, whole.times, whole.passes
         self.given, self.weight, self.masked = whole.given, whole.weight, whole.masked
-        self.t, self.samples = whole.distinct, whole.samples
+        self.t, self.samples, self.samples_per_time = whole.distinct, whole.samples, 1
         every = whole.x0[0].numel()
         count = max(1, round(fraction * every))
         self._chosen = None if count == every else _random_sites(every, count, whole)
@@ -103,7 +103,7 @@ class SiteSubset(LossBatch):
         self.scored = self._select(whole.scored)
 
     @property
-    def kernel(self) -> Kernel | None:
+    def distinct_kernel(self) -> Kernel:
         return self._whole.distinct_kernel
 
     @cached_property

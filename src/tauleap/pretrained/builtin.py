@@ -1,4 +1,4 @@
-"""Models that come with the package: ``tauleap.load("toy")``, ``tauleap sample toy``."""
+"""Shipped models, which are part of the package: ``tauleap.load("toy")``, ``tauleap sample toy``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tauleap.pretrained.download import download, is_repository
 
 
 def builtin_models() -> list[str]:
-    """Their names.
+    """Return the names of the shipped models.
 
     >>> builtin_models()
     ['mnist-small', 'music-small', 'toy']
@@ -19,10 +19,10 @@ def builtin_models() -> list[str]:
 
 
 def locate(folder: str | os.PathLike[str]) -> Path:
-    """Return the folder of a model: a path, else a model of the package, else a repository of the hub.
+    """Return the folder of a model: a path, else a shipped model, else a repository of the hub.
 
     Args:
-        folder: A path, the name of a model of the package, or a text "owner/name".
+        folder: A path, the name of a shipped model, or the name "owner/name" of a repository.
     """
     path = Path(folder)
     if os.path.lexists(path):

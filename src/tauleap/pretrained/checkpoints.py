@@ -1,6 +1,6 @@
 """Find the checkpoints of a run, and write and read its report.
 
-Checkpoints are found by their names, whether or not the link ``latest`` has survived a copy of the folder.
+Checkpoints are found by their names, also if a copy of the folder has lost the link ``latest``.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def checkpoint_folders(run: Path) -> list[tuple[int, Path]]:
     """Return steps and folders of the checkpoints in ``run``, the oldest first.
 
     Args:
-        run: the folder of a run, which need not exist. Files, and folders without any file of a checkpoint, are left
-            out whatever their names.
+        run: The folder of a run, which need not exist. Files, and folders without files of a checkpoint, are
+            ignored.
     """
     found = []
     for path in run.iterdir() if run.is_dir() else ():
@@ -41,13 +41,13 @@ def checkpoint_folders(run: Path) -> list[tuple[int, Path]]:
 
 
 def latest_checkpoint(run: Path) -> Path | None:
-    """Return the folder of the checkpoint that a run publishes; None where ``run`` holds none.
+    """Return the checkpoint to which ``latest`` points; None if ``run`` holds no checkpoint.
 
-    That is the target of the link ``latest``. A copy may have made it a folder, or lost it: then it is the checkpoint
-    of which ``latest`` is a copy, or the one that ``report.json`` chose at the end of training, or the newest.
+    Copying a run may turn the link into a folder, or lose it. Then the result is the checkpoint of which ``latest`` is
+    a copy, or the one that ``report.json`` names, or the newest.
 
     Args:
-        run: the folder of a run, which need not exist.
+        run: The folder of a run, which need not exist.
     """
     link, folders = run / LATEST, checkpoint_folders(run)
     by_name = {path.name: path for _, path in folders}
@@ -66,9 +66,9 @@ def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
     """Write the report of a checkpoint's model beside the checkpoint, which is never changed.
 
     Args:
-        run: the folder of the run.
-        checkpoint: the folder of the checkpoint.
-        about: the report, as JSON can hold it.
+        run: The folder of the run.
+        checkpoint: The folder of the checkpoint.
+        about: The report, as JSON values.
     """
     report = with_checksum({"checkpoint": checkpoint.name, "about": about}, _REPORT_CHECKSUM)
     content = json.dumps(report, indent=2, allow_nan=False)
@@ -80,8 +80,8 @@ def read_report(run: Path, checkpoint: Path) -> dict[str, Any]:
     """Return the report of a checkpoint's model; empty if there is none, or if it is damaged.
 
     Args:
-        run: the folder of the run, or the checkpoint itself.
-        checkpoint: the folder of the checkpoint.
+        run: The folder of the run, or the checkpoint itself.
+        checkpoint: The folder of the checkpoint.
     """
     folder = run if (run / REPORT).is_file() else run.parent
     try:
@@ -95,7 +95,7 @@ def read_report(run: Path, checkpoint: Path) -> dict[str, Any]:
 
 
 def _reported(run: Path, folders: list[tuple[int, Path]]) -> Path | None:
-    """The checkpoint that the report names, if the report was written after the newest checkpoint."""
+    """Return the checkpoint that the report names, if the report was written after the newest checkpoint."""
     try:
         report = safe_read.read_json(run / REPORT, inside=run)
         named, last = report["checkpoint"], report["about"]["steps_trained"]

@@ -26,7 +26,7 @@ def is_repository(name: str) -> bool:
 
 
 def download(repository: str, revision: str | None = None) -> Path:
-    """Return the folder of a model that is downloaded once and then kept.
+    """Return the folder of a model, which is downloaded once and cached.
 
     Args:
         repository: "owner/name".
@@ -39,11 +39,11 @@ def download(repository: str, revision: str | None = None) -> Path:
     hub = hub_package(repository)
     try:
         return Path(hub.snapshot_download(repository, revision=revision, allow_patterns=list(FILES)))
-    except Exception as error:  # the hub's own, those of its HTTP library, and those of the system
+    except Exception as error:  # errors of the hub, its HTTP library and the system
         reason = one_line(f"{type(error).__name__}: {error}", most=200)
         raise FileNotFoundError(
-            f"there is no folder {repository!r} and no model of the package of this name ({_names()}), and the Hugging "
-            f"Face hub did not give it ({reason}): check the name and the connection"
+            f"{repository!r} is neither a folder nor a shipped model ({_names()}), and cannot be downloaded from the "
+            f"Hugging Face hub ({reason}): check the name and the connection"
         ) from error
 
 
@@ -51,7 +51,7 @@ def hub_package(repository: str | None = None) -> Any:
     """Return the module ``huggingface_hub``.
 
     Args:
-        repository: The name that was looked for, for the error.
+        repository: The name of the model, for the error message. Default: None.
 
     Raises:
         ModuleNotFoundError: It is not installed.
@@ -59,8 +59,8 @@ def hub_package(repository: str | None = None) -> Any:
     try:
         import huggingface_hub
     except ModuleNotFoundError as error:
-        remedy = "the hub needs another package: write pip install 'tauleap[hub]'"
-        missing = "" if repository is None else f"there is no folder {repository!r}; to load it from the hub, "
+        remedy = "the Hugging Face hub needs another package: run pip install 'tauleap[hub]'"
+        missing = "" if repository is None else f"there is no folder {repository!r}; "
         raise ModuleNotFoundError(f"{missing}{remedy}") from error
     return huggingface_hub
 

@@ -28,14 +28,23 @@ def push_to_hub(
     message: str = "Upload a tauleap model",
     api: HfApi | None = None,
 ) -> str:
-    """Uploads the model to ``repository``, "owner/name", which is made when it does not exist; returns its address.
+    """Upload a model to the Hugging Face hub, and return the address of the repository.
+
+    >>> push_to_hub(tauleap.load("toy"), "owner/name")  # doctest: +SKIP
+    'https://huggingface.co/owner/name'
 
     Args:
-        model: what to upload.
-        repository: where to.
-        private: whether a repository that is made is private.
-        message: of the commit.
-        api: a client with an endpoint or a token of its own.
+        model: The model.
+        repository: The repository "owner/name", which is created if it does not exist.
+        private: Whether a new repository is private. Default: false.
+        message: The message of the commit. Default: "Upload a tauleap model".
+        api: A client with its own endpoint or token. Default: None, that of ``huggingface_hub``.
+
+    Returns:
+        The address of the repository.
+
+    Raises:
+        ModuleNotFoundError: ``huggingface_hub`` is not installed.
     """
     client = hub_package().HfApi() if api is None else api
     address = client.create_repo(repository, private=private, exist_ok=True)
@@ -54,15 +63,25 @@ def load_from_hub(
     process: ForwardProcess | None = None,
     device: torch.device | str = "auto",
 ) -> Model:
-    """Return the model in a repository of the hub, which is downloaded once and then kept.
+    """Return the model in a repository of the Hugging Face hub, which is downloaded once and cached.
+
+    >>> load_from_hub("owner/name", device="cpu")  # doctest: +SKIP
 
     Args:
-        repository: "owner/name".
+        repository: The repository "owner/name".
         revision: A branch or a commit. Default: the main branch.
-        classes: Your own classes in the model, see :func:`tauleap.load`.
-        network: The network, where the file cannot rebuild it, see :func:`tauleap.load`.
-        process: The process, where the file cannot rebuild it, see :func:`tauleap.load`.
-        device: Where the model is put, see :func:`tauleap.load`. Default: "auto".
+        classes: Your own classes in the model, see :func:`tauleap.load`. Default: none.
+        network: The network, if the file cannot rebuild it, see :func:`tauleap.load`. Default: None.
+        process: The process, if the file cannot rebuild it, see :func:`tauleap.load`. Default: None.
+        device: The device of the model, see :func:`tauleap.load`. Default: "auto".
+
+    Returns:
+        The model, in evaluation mode.
+
+    Raises:
+        ModuleNotFoundError: ``huggingface_hub`` is not installed.
+        FileNotFoundError: The hub cannot be reached, or has no such model.
+        UnknownClassError: The model has classes of its author, or parts that its file cannot rebuild.
     """
     device = _device.resolve(device)  # before anything is downloaded
     folder = download(repository, revision)

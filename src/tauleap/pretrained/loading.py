@@ -41,10 +41,10 @@ _FIELDS = _REQUIRED | {"format", "tauleap", CHECKSUM, "form", "kind", "about", "
 
 
 def rewrite_config(folder: str | os.PathLike[str]) -> None:
-    """Add the checksum to a configuration that was saved before there were any, after loading the model once.
+    """Add a checksum to a configuration without one, after loading the model once.
 
     Args:
-        folder: the folder of the model.
+        folder: The folder of the model.
     """
     load(folder, device=_device.CPU)
     path = Path(folder) / CONFIG
@@ -62,63 +62,66 @@ def load(
     process: ForwardProcess | None = None,
     device: torch.device | str = "auto",
 ) -> Model:
-    """Return the model in ``folder``, in evaluation mode, with the averaged weights where it comes from training.
+    """Return a saved model in evaluation mode; from a training run, with its averaged weights.
 
     >>> load("toy").shape
     (2,)
 
     Args:
-        folder: The folder of a saved model, of a checkpoint, or of a run, whose latest checkpoint is taken. Where there
-            is none, the name of a model of the package, such as "toy", or the text "owner/name", a repository of the
-            Hugging Face hub (``pip install 'tauleap[hub]'``).
-        classes: Your own classes in the model, such as a process and a network. The file gives their arguments, so
-            list only classes that may be constructed with any arguments.
-        network: A network, or a denoiser, that receives the weights: for a model whose file cannot rebuild it, since
-            its arguments could not be recorded. Default: the one that the file describes.
-        process: The process, for a model whose file cannot rebuild it. Default: the one that the file describes.
-        device: Where the model is put: a device or its name, such as "cuda:1". Default: "auto", the accelerator of
-            this machine (cuda, mps, xpu, ...), or the CPU where there is none.
+        folder: The folder of a saved model, a checkpoint, or a run, whose latest checkpoint is loaded; or the name of a
+            shipped model, such as "toy"; or a repository "owner/name" of the Hugging Face hub
+            (``pip install 'tauleap[hub]'``).
+        classes: Your own classes in the model, such as a process and a network. They are constructed with the arguments
+            in the file, so list only classes that are safe with any arguments. Default: none.
+        network: A network or denoiser that receives the weights, if the file cannot rebuild it. Default: None, the one
+            that the file describes.
+        process: The process, if the file cannot rebuild it. Default: None, the one that the file describes.
+        device: The device of the model, such as "cuda:1". Default: "auto", the accelerator of this machine (cuda, mps,
+            xpu, ...) if there is one, else the CPU.
+
+    Returns:
+        The model.
 
     Raises:
-        FileNotFoundError: There is no model, or the hub cannot be reached.
-        UnknownClassError: The model has classes of its author's own, or parts that its file cannot rebuild; the
-            message has the call that loads it.
+        FileNotFoundError: The folder holds no model, or the hub cannot be reached.
+        UnknownClassError: The model has classes of its author, or parts that its file cannot rebuild; the message shows
+            the call that loads it.
         TypeError: ``network`` is not a module, or ``process`` not a process.
         ValueError: A file is damaged, or this machine does not have the device.
     """
     device = _device.resolve(device)
-    asked, own = folder, own_classes(classes)
+    name_in_errors, own = folder, own_classes(classes)
     for name, value, kind in (("network", network, nn.Module), ("process", process, ForwardProcess)):
         if value is not None and not isinstance(value, kind):
             what = f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-            raise TypeError(f"{name} must be an instance of {kind.__name__}, got {what}: write {name}=...(...)")
+            raise TypeError(f"{name} must be an instance of {kind.__name__}, got {what}: write {name}=MyClass(...)")
     folder = run = locate(folder)
     if not (folder / CONFIG).exists():
         folder = latest_checkpoint(folder) or folder
     if not (folder / CONFIG).exists() or not (folder / WEIGHTS).exists():
         raise FileNotFoundError(
-            f"{folder} holds no model: it needs {CONFIG} and {WEIGHTS}; models of the package are "
-            f"{', '.join(builtin_models())}"
+            f"{folder} holds no model, which has {CONFIG} and {WEIGHTS}: write the folder of a model, or a shipped "
+            f"model: {', '.join(builtin_models())}"
         )
     with safe_read.explaining(folder / CONFIG, safe_read.MODEL_REMEDY):
-        model = _load(folder, run, asked, own, network, process)
+        model = _load(folder, run, name_in_errors, own, network, process)
     return model.to(device)
 
 
 def _load(
     folder: Path,
     run: Path,
-    asked: str | os.PathLike[str],
+    name: str | os.PathLike[str],
     own: Mapping[str, type],
     network: nn.Module | None,
     process: ForwardProcess | None,
 ) -> Model:
-    """Load the model in ``folder``, whose files may be links to others in ``run``; ``asked`` is its name in errors."""
+    """Load the model in ``folder``, whose files may be links to others in ``run``; errors call it ``name``."""
     config = _read_config(folder, run)
-    missing = _give(config, network, process)
-    strangers = list(unknown_classes([config["process"], config["denoiser"]], own))
-    if strangers or missing:
-        raise UnknownClassError(strangers, asked, missing)
+    missing = _insert(config, network, process)
+    unknown = list(unknown_classes([config["process"], config["denoiser"]], own))
+    if unknown or missing:
+        raise UnknownClassError(unknown, name, missing)
     declared = read_header(folder / WEIGHTS, inside=run)
     check_process(config["process"], config["denoiser"])
     check_shape(config["shape"], config["denoiser"])
@@ -127,8 +130,8 @@ def _load(
     except ValueError as error:
         if network is None:
             raise
-        remedy = "construct it with the arguments that it was trained with"
-        raise safe_read.FileError(str(asked), f"does not fit the network that is given, {error}", remedy) from error
+        remedy = "construct the network with the same arguments as for training"
+        raise safe_read.FileError(str(name), f"does not fit the given network: {error}", remedy) from error
     weights = read_weights(folder / WEIGHTS, inside=run, sha256=config["weights_sha256"])
     process = build(config["process"], weights, IN_PROCESS | dict(own))
     denoiser = build(config["denoiser"], weights, IN_DENOISER | dict(own))
@@ -147,8 +150,8 @@ def _load(
     return model
 
 
-def _give(config: dict[str, Any], network: nn.Module | None, process: ForwardProcess | None) -> dict[str, str]:
-    """Put instances of the program into the places of their descriptions; return the parts that are still missing."""
+def _insert(config: dict[str, Any], network: nn.Module | None, process: ForwardProcess | None) -> dict[str, str]:
+    """Replace descriptions in the configuration by given instances; return the parts that are still missing."""
     denoiser = config["denoiser"]
     inner = denoiser.get("network") if isinstance(denoiser, dict) else None
     lacking = {"network": not_rebuildable(denoiser) or not_rebuildable(inner)}
@@ -160,7 +163,9 @@ def _give(config: dict[str, Any], network: nn.Module | None, process: ForwardPro
         if isinstance(network, Denoiser):
             config["denoiser"] = network
         elif inner is None:
-            raise ValueError(f"its denoiser has no network of its own: write a Denoiser, {lacking['network']}(...)")
+            raise ValueError(
+                f"its denoiser has no separate network: give the whole denoiser, network={lacking['network']}(...)"
+            )
         else:
             config["denoiser"] = denoiser | {"network": network}
     if process is not None:
@@ -172,12 +177,14 @@ def _give(config: dict[str, Any], network: nn.Module | None, process: ForwardPro
 
 
 def _check_shapes(model: Model) -> None:
-    """Refuse a process or a form whose sites are not those of the model: sampling would fail only at its end."""
+    """Raise ValueError if the process or the format has other sites than the model."""
     if model.shape is None:
         return
     model.process._check_sites(torch.Size((1, *model.shape)), "shape")
     if model.form is not None and model.form.shape != model.shape:
-        raise ValueError(f"its shape is {model.shape}, that of its {model.form.kind} is {model.form.shape}")
+        raise ValueError(
+            f"its shape is {model.shape}, but the shape of its data format ({model.form.kind}) is {model.form.shape}"
+        )
 
 
 def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,10 +198,10 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
             if types and isinstance(form, TableFormat):  # saved before columns had types of their own
                 out["form"] = form.with_frame_types(types, tuple(config["kind"].get("labels", ())))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"it does not say what the states mean: {error}") from error
+        raise ValueError(f"its description of the data format is invalid: {error}") from error
     if config.get("about") is not None:
         if not isinstance(config["about"], dict):
-            raise ValueError("about must be a mapping")
+            raise ValueError(f"its entry about must be a mapping, got {type(config['about']).__name__}")
         out["about"] = config["about"]
     return out
 
@@ -202,21 +209,21 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
 def _read_config(folder: Path, run: Path) -> dict[str, Any]:
     path = folder / CONFIG
     if (folder / MANIFEST).exists():
-        # A checkpoint: its configuration and its weights must be those that were written.
+        # A checkpoint: its manifest has the checksums of the configuration and the weights.
         manifest = Manifest(folder, run)
         config = safe_read.parse_json(manifest.read(CONFIG), str(path))
         listed = manifest.files.get(WEIGHTS, {}).get("sha256")
     else:
         config, listed = safe_read.read_json(path, inside=run), None
     if not isinstance(config, dict) or "format" not in config:
-        raise ValueError("it is not the configuration of a tauleap model, which has a format")
+        raise ValueError("it is not the configuration of a tauleap model: the entry format is missing")
     if config["format"] != FORMAT:
         raise safe_read.OtherFormatError(path, config["format"], FORMAT)
     missing, unknown = _REQUIRED - config.keys(), config.keys() - _FIELDS
     if missing:
-        raise ValueError(f"it has no {', '.join(sorted(missing))}")
+        raise ValueError(f"the entries {', '.join(sorted(missing))} are missing")
     if unknown:
-        raise ValueError(f"it has a field {min(unknown)!r}, which is not known")
+        raise ValueError(f"it has an unknown entry {min(unknown)!r}")
     if not has_right_checksum(config):
         raise safe_read.UnreadableError(path, "is damaged: its checksum differs", safe_read.MODEL_REMEDY)
     if listed not in (None, config["weights_sha256"]):
@@ -226,10 +233,10 @@ def _read_config(folder: Path, run: Path) -> dict[str, Any]:
 
 
 def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype | None:
-    """float32 for a compact file; else a model trained in float64 or in a half-precision format stays in it."""
+    """Return float32 for a compact file; else the dtype in which the model was trained."""
     if "dtype" in config:
         if config["dtype"] != "float32":
-            raise ValueError(f'it must give the dtype "float32", or none, got {config["dtype"]!r}')
+            raise ValueError(f'its entry dtype must be "float32" or absent, got {config["dtype"]!r}')
         return torch.float32
     floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point())
     return next(floats, None)

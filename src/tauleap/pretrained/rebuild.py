@@ -32,15 +32,15 @@ class OwnParts:
     """The user's own classes in a model, and the parts that its files cannot rebuild.
 
     Args:
-        classes: What ``load`` takes as ``classes``.
-        lacking: For each of "process" and "network" that cannot be rebuilt, the name of its class and why.
+        classes: The argument ``classes`` of ``load``. Default: none.
+        lacking: For each of "process" and "network" that cannot be rebuilt, its class and the reason. Default: none.
     """
 
     classes: tuple[type, ...] = ()
     lacking: Mapping[str, tuple[str, str]] = field(default_factory=dict)
 
     def lines(self, folder: str) -> list[str]:
-        """Return what a user should know: one line per part that cannot be rebuilt, with the call that loads it.
+        """Return one line per part that cannot be rebuilt, with the call that loads it.
 
         Args:
             folder: Where the model is saved.
@@ -85,7 +85,7 @@ def find_own(model: Model, x: Tensor, condition: Tensor | None = None) -> OwnPar
         found = dict(own)
         try:
             _check_part(model, name, x, condition, found)
-        except Exception as error:  # of any class: a constructor of the user's own may fail in every way
+        except Exception as error:  # any class: a constructor of the user may raise anything
             lacking[name] = type(_part(model, name)).__name__, safe_read.one_line(str(error))
         else:
             own |= found
@@ -100,7 +100,7 @@ def _check_part(model: Model, name: str, x: Tensor, condition: Tensor | None, ow
     """Raise an error unless a part of the model is the same after it is rebuilt; add its classes to ``own``."""
     part = _part(model, name)
     if is_marked(part):
-        raise TypeError(f"{type(part).__name__} was given to load itself")
+        raise TypeError(f"{type(part).__name__} was passed to load as an instance")
     place = name if name == "process" else "denoiser" if part is model.denoiser else "denoiser.network"
     described = describe(part, place, own)
     if is_ours(described) and "torch.nn." not in json.dumps(described):
@@ -112,7 +112,7 @@ def _check_part(model: Model, name: str, x: Tensor, condition: Tensor | None, ow
     rebuilt.load_state_dict(part.state_dict(), strict=True)
     changed = _difference(described, describe(rebuilt, place))
     if changed is not None:
-        raise TypeError(f"its argument {changed!r} is another one after it is rebuilt{remedy(type(part))}")
+        raise TypeError(f"its argument {changed!r} has another value after it is rebuilt{remedy(type(part))}")
     before = _predict(model.reverse, x, condition)
     # A network that is random in evaluation mode predicts differently by itself, and cannot be compared.
     if not torch.equal(before, _predict(model.reverse, x, condition)):
@@ -126,8 +126,8 @@ def _check_part(model: Model, name: str, x: Tensor, condition: Tensor | None, ow
     after = _predict(ReverseProcess(process, denoiser), x, condition)
     if not torch.allclose(before, after, rtol=1e-4, atol=1e-5, equal_nan=True):
         raise TypeError(
-            "it predicts something else after it is rebuilt from its arguments and its weights: hold tensors as "
-            "parameters or buffers (self.register_buffer), and every other setting as an argument of __init__"
+            "its predictions change when it is rebuilt from its arguments and weights: register tensors as parameters "
+            "or buffers (self.register_buffer), and make every other setting an argument of __init__"
         )
 
 
@@ -142,7 +142,7 @@ def _predict(reverse: ReverseProcess, x: Tensor, condition: Tensor | None) -> Te
 
 
 def _difference(one: Any, other: Any, place: str = "") -> str | None:
-    """Return the first place at which two descriptions differ; None where they are equal."""
+    """Return the first entry in which two descriptions differ; None if they are equal."""
     if one == other:
         return None
     if isinstance(one, dict) and isinstance(other, dict) and one.keys() == other.keys():

@@ -1,4 +1,4 @@
-"""Experiments, one file each: a function that returns a frozen :class:`tauleap.training.Recipe`."""
+"""Recipes of experiments: functions that return a :class:`tauleap.training.Recipe`."""
 
 from tauleap.recipes.digits import digits
 from tauleap.recipes.images import cifar10, mnist

@@ -1,4 +1,4 @@
-"""Handwritten digits, 8 x 8 with 17 levels: images in the size of a few minutes."""
+"""Handwritten digits, 8 x 8 pixels with 17 levels: an image experiment of a few minutes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,14 @@ _STATES, _HELD_OUT = 17, 297
 
 
 def digits() -> Recipe:
-    """1,500 images to train with and 297 to validate with; Gaussian noise, a small U-Net that gives logits."""
+    """Return a recipe for 8 x 8 digits: Gaussian noise, a small U-Net, 1,500 training and 297 held-out images.
+
+    >>> digits().settings.steps
+    5000
+
+    Returns:
+        The recipe, about 10 minutes on two cores.
+    """
     return Recipe(
         name="digits",
         data=_data,
@@ -57,7 +64,7 @@ def _model() -> Model:
 
 
 def _picture(images: Tensor) -> np.ndarray:
-    """The images side by side in a square, dark for ink."""
+    """Return the images side by side in a square, with dark ink."""
     side = int(len(images) ** 0.5)
     grey = 255 - (images[: side * side, 0] * 255 // (_STATES - 1)).to(torch.uint8)
     framed = pad(grey, (1, 1, 1, 1), value=255).reshape(side, side, 10, 10)

@@ -1,7 +1,7 @@
-"""Images as discrete data (Section 6.2, Appendix H.2): every intensity is a state, and nearby ones are neighbours.
+"""Images as discrete data (Section 6.2, Appendix H.2): every intensity is a state, and the states are ordered.
 
-The pieces of the experiment are functions: noise, objectives, networks and settings. :func:`images` puts them together,
-so that the published run on CIFAR-10 and one for a CPU are one recipe.
+Noise, objectives, networks and settings are functions, which :func:`images` combines: the published run on CIFAR-10 and
+one for a CPU share the same code.
 """
 
 from __future__ import annotations
@@ -45,31 +45,37 @@ DIRECT = 0.001
 
 
 def gaussian_noise() -> Gaussian:
-    """sigma_0 = 512, sigma_r = 6, beta(t) = 3 * 100^t log 100."""
+    """Return the paper's noise: sigma_0 = 512, sigma_r = 6, beta(t) = 3 * 100^t log 100."""
     return Gaussian(LEVELS, Exponential(3.0, 100.0), sigma_0=512.0, sigma_r=6.0)
 
 
 def absorbing_noise() -> Absorbing:
-    """Intensities are masked: the noise of the absorbing baseline."""
+    """Return absorbing noise, that of the absorbing baseline."""
     return Absorbing(LEVELS + 1, LogLinear())
 
 
 def one_pass() -> Objective:
-    """L_eCT + 0.001 L_ll, what the paper trains with."""
+    """Return the paper's objective, L_eCT + 0.001 L_ll."""
     return PaperElbo(passes=1) + DIRECT * CrossEntropy()
 
 
 def weighted() -> Objective:
-    """The complete bound with the weight t^1.5 in time, at an eighth of the pixels: no bound any more.
+    """Return the complete bound with weight t^1.5, on an eighth of the pixels; with weights it is not a bound.
 
-    In the bound itself the times next to the data decide every step, and what the digits look like, for t from 0.5 to
-    0.9, is learnt late.
+    In the unweighted bound, times close to the data dominate the gradient, and the shapes of digits, which are decided
+    at t from 0.5 to 0.9, are learned late.
     """
     return subsampled(CompleteElbo(times=ReweightedTimes(0.01, power=1.5)))
 
 
 def discrete_time(steps: int, *, site_fraction: float = 0.125, samples_per_time: int = 8) -> Objective:
-    """D3PM's hybrid loss: our noise cut at ``steps`` times, which is not quite the kernel that D3PM published."""
+    """Return D3PM's hybrid loss for the same noise at ``steps`` times; D3PM's published kernel differs slightly.
+
+    Args:
+        steps: The number of times.
+        site_fraction: The fraction of sites, in (0, 1]. Default: 0.125.
+        samples_per_time: Samples per time, >= 1. Default: 8.
+    """
     return subsampled(DiscreteTimeElbo(steps) + DIRECT * CrossEntropy(), site_fraction, samples_per_time)
 
 
@@ -77,28 +83,35 @@ def subsampled(objective: Objective, site_fraction: float = 0.125, samples_per_t
     """Return the objective on some of the sites, because with 256 states it would cost more than a small network.
 
     Args:
-        objective: the objective on all sites.
-        site_fraction: the fraction of sites. Default: an eighth.
-        samples_per_time: samples that share a time. Default: 8.
+        objective: The objective on all sites.
+        site_fraction: The fraction of sites, in (0, 1]. Default: 0.125.
+        samples_per_time: Samples per time, >= 1. Default: 8.
     """
     return Subsampled(objective, site_fraction=site_fraction, samples_per_time=samples_per_time)
 
 
 def published_denoiser() -> Denoiser:
-    """The U-Net of Appendix H.2 for 3 x 32 x 32, 35.7 million weights, and the truncated logistic."""
+    """Return the denoiser of Appendix H.2 for 3 x 32 x 32: truncated logistic, U-Net with 35.7 million weights."""
     return TruncatedLogistic(UNet(LEVELS, 3), LEVELS)
 
 
 def small_denoiser(labels: bool = False) -> Denoiser:
-    """For one channel and 28 x 28, 2.3 million weights: it begins at patches, and is told which pixels are given.
+    """Return a denoiser for one channel and 28 x 28: truncated logistic, U-Net on patches with 2.3 million weights.
 
-    With ``labels`` it is also told the digit, or that it is not known.
+    The mask of observed pixels is part of its input.
+
+    Args:
+        labels: Whether it is class-conditional, with a null label for unconditional samples. Default: false.
     """
     return TruncatedLogistic(small_unet(LEVELS, labels), LEVELS)
 
 
 def small_masked_denoiser(labels: bool = False) -> Denoiser:
-    """The small U-Net for absorbing noise: logits in the place of a logistic, which has nothing to be centred at."""
+    """Return the small U-Net for absorbing noise, with logits: a logistic could not be centred at a masked pixel.
+
+    Args:
+        labels: Whether it is class-conditional. Default: false.
+    """
     states = LEVELS + 1
     network = small_unet(states, labels, outputs=states, output_kernel=1, masked=True)
     return NetworkDenoiser(network.init_smooth_())
@@ -108,9 +121,9 @@ def small_unet(states: int, labels: bool, **more: Any) -> UNet:
     """Return the U-Net for one channel and 28 x 28.
 
     Args:
-        states: number of states of a pixel.
-        labels: whether the network is class-conditional.
-        more: other arguments of :class:`tauleap.network.UNet`.
+        states: Number of states per pixel.
+        labels: Whether the network is class-conditional.
+        more: Other arguments of :class:`tauleap.network.UNet`.
     """
     given: dict[str, Any] = {
         "width": 48,
@@ -119,19 +132,23 @@ def small_unet(states: int, labels: bool, **more: Any) -> UNet:
         "attention_levels": (1,),
         "dropout": 0.0,
         "mark_observed": True,
-        "patch": 2,  # at 28 x 28 a convolution costs most and sees least
+        "patch": 2,  # at full resolution a convolution is most expensive and least useful
         "num_classes": DIGITS if labels else None,
     }
     return UNet(states, 1, **(given | more))
 
 
 def published_settings() -> Settings:
-    """Adam with 2e-4, batches of 128, two million steps."""
+    """Return the paper's settings: Adam with 2e-4, batches of 128, two million steps."""
     return paper_settings(batch_size=128, steps=2_000_000, samples=16)
 
 
 def small_settings(steps: int = 10_000) -> Settings:
-    """What two cores do in an hour: small batches, large steps that fall to the end, half precision in the network."""
+    """Return settings for an hour on two cores: small batches, cosine decay, half precision in the network.
+
+    Args:
+        steps: The number of steps, > 200. Default: 10,000.
+    """
     return Settings(
         batch_size=64,
         lr=1e-3,
@@ -149,9 +166,12 @@ def small_settings(steps: int = 10_000) -> Settings:
 
 
 def published_sampler(correctors: int = 0) -> Sampler:
-    """Tau-leaping, and with ``correctors`` of 1.5 of the step for t < 0.1 (Section 6.2, Appendix H.2).
+    """Return the paper's sampler: tau-leaping, with correctors for t < 0.1 (Section 6.2, Appendix H.2).
 
     tLDR-0 has a step of 0.001, ``uniform_grid(990)`` down to 0.01; tLDR-10 has one of 0.002, ``uniform_grid(495)``.
+
+    Args:
+        correctors: Corrector steps per step, >= 0, each 1.5 steps long. Default: 0.
     """
     leaps = TauLeaping("add")
     return leaps if correctors == 0 else WithCorrector(leaps, steps=correctors, scale=1.5, start=0.1)
@@ -169,18 +189,18 @@ def images(
     masking: RandomMasks | None = None,
     name: str = "images",
 ) -> Recipe:
-    """Images (channels, height, width) of 256 levels, Gaussian noise and L_eCT where nothing else is said.
+    """Return a recipe for images (channels, height, width) of 256 levels.
 
     Args:
-        data: gives the images to train and to validate with.
-        shape: of one image.
-        denoiser: builds it, with its network.
-        settings: the numbers; :func:`published_settings` are the paper's.
-        process: :func:`gaussian_noise`, :func:`absorbing_noise` or any other.
-        objective: :func:`one_pass`, ``CompleteElbo()``, :func:`discrete_time`, ...
-        prepare: what becomes of a batch before it is noised, such as flips.
-        masking: which pixels are given while training, for a model that fills in.
-        name: for messages.
+        data: Returns the training images, and the held-out images or None.
+        shape: The shape of an image.
+        denoiser: Returns the denoiser with its network.
+        settings: The settings; :func:`published_settings` are the paper's.
+        process: The forward process. Default: None, :func:`gaussian_noise`.
+        objective: The loss. Default: None, :func:`one_pass`.
+        prepare: Modifies each batch before noising, such as flips. Default: None.
+        masking: Draws the observed pixels of each batch, for a model that completes images. Default: None.
+        name: A name for messages. Default: "images".
     """
     noise, form = process or gaussian_noise(), ImageFormat(*shape)
 
@@ -202,12 +222,18 @@ def images(
 def cifar10(
     data: str | os.PathLike[str] | None = None, *, download: bool = False, objective: Objective | None = None
 ) -> Recipe:
-    """The published run: 35.7 million weights, two million steps of 128 images and their mirror images.
+    """Return the paper's recipe for CIFAR-10: 35.7 million weights, two million steps of 128 images.
+
+    >>> cifar10("cifar-10-binary.tar.gz").settings.batch_size
+    128
 
     Args:
-        data: what :func:`tauleap.data.cifar10` takes: the binary archive, its folder, or an ``.npz``.
-        download: get the archive from its authors' site, if it is not in the cache.
-        objective: :func:`one_pass` if absent; ``CompleteElbo()`` is the variant without bias.
+        data: The binary archive, its folder, or an ``.npz``, see :func:`tauleap.data.cifar10`. Default: the cache.
+        download: Whether to download the archive from its authors' site if it is not cached. Default: false.
+        objective: The loss; ``CompleteElbo()`` has an unbiased gradient. Default: None, :func:`one_pass`.
+
+    Returns:
+        The recipe; the data is read when training starts.
     """
 
     def read() -> tuple[Dataset, Dataset]:
@@ -235,32 +261,41 @@ def mnist(
     labels: bool | None = None,
     name: str = "mnist",
 ) -> Recipe:
-    """28 x 28 with all 256 levels: the image experiment in the size of a CPU.
+    """Return a recipe for MNIST, 28 x 28 with all 256 levels: the image experiment for a CPU.
 
-    It is trained with the complete bound, weighted in time, and pixels are given in one of five cases, so that it also
-    fills in.
+    The loss is the complete bound with weights in time. In one of five cases some pixels are observed, so that the
+    model also completes images.
+
+    >>> mnist("mnist.npz").settings.steps
+    10000
 
     Args:
-        data: what :func:`tauleap.data.mnist` takes, a folder of idx files or an ``.npz``, of which some images to train
-            with are held out; or a function that gives the images to train and to validate with.
-        objective: :func:`weighted` if absent.
-        process: :func:`gaussian_noise` if absent.
-        denoiser: builds it, with its network; :func:`small_denoiser`, with ``labels`` or without, if absent;
-            :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
-        settings: :func:`small_settings` if absent.
-        labels: tell the network the digit, in one of two cases. It then draws a digit that is asked for by
-            ``model.sample(n, condition=torch.full((n,), 7))``, and any by ``model.sample(n)``. If absent, the network
-            of this recipe is told, and that of another ``denoiser``, which must take labels for it, is not.
-        name: for messages.
+        data: A folder of idx files or an ``.npz``, see :func:`tauleap.data.mnist`, of which 1,000 training images are
+            held out; or a function that returns the training images, and the held-out images or None.
+        objective: The loss. Default: None, :func:`weighted`.
+        process: The forward process. Default: None, :func:`gaussian_noise`.
+        denoiser: Returns the denoiser with its network; :func:`small_masked_denoiser` is for :func:`absorbing_noise`.
+            Default: None, :func:`small_denoiser`.
+        settings: The settings. Default: None, :func:`small_settings`.
+        labels: Whether the model is class-conditional: ``model.sample(n, condition=torch.full((n,), 7))``. In one of
+            two cases the label is dropped, so that ``model.sample(n)`` works as well. Default: None, true without
+            ``denoiser``, else false.
+        name: A name for messages. Default: "mnist".
+
+    Returns:
+        The recipe; the data is read when training starts.
+
+    Raises:
+        ValueError: When training starts, if ``labels`` is true and the data has no class labels.
     """
     labels = denoiser is None if labels is None else labels
 
     def read() -> tuple[Dataset, Dataset | None]:
         rows, _ = sources.mnist(data)  # pyright: ignore[reportArgumentType] (it is no function)
         if labels and rows.condition is None:
-            raise ValueError(f"{data} has no digits (y_train) to tell: add them, or write mnist(..., labels=False)")
+            raise ValueError(f"{data} has no class labels (y_train): add them, or write mnist(..., labels=False)")
         train, held_out = rows.split(min(_HELD_OUT, len(rows) // 2))
-        # bits/dim of those held out is that of pictures alone.
+        # bits/dim of the held-out images is unconditional.
         return train if labels else replace(train, condition=None), replace(held_out, condition=None)
 
     return images(
@@ -277,7 +312,11 @@ def mnist(
 
 
 def sheet(x: Tensor) -> np.ndarray:
-    """Images (n, channels, height, width) side by side in a square, as bytes (height, width) or (height, width, 3)."""
+    """Return images side by side in a square, as bytes (height, width) or (height, width, 3).
+
+    Args:
+        x: Images (n, channels, height, width).
+    """
     count, channels, height, width = x.shape
     side = math.ceil(count**0.5)
     tiles = torch.zeros(side * side, channels, height + 1, width + 1, dtype=torch.uint8)

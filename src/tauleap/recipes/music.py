@@ -1,7 +1,7 @@
-"""Monophonic music (Section 6.3, Appendices C.4 and H.3): melodies of 16 bars, of which two may be given.
+"""Monophonic music (Section 6.3, Appendices C.4 and H.3): melodies of 16 bars, of which two may be observed.
 
-The pieces of the experiment are functions: noise, objectives and networks. :func:`music` puts them together, so that
-the published sizes and those for a CPU are one recipe.
+Noise, objectives and networks are functions, which :func:`music` combines: the published run and one for a CPU share
+the same code.
 """
 
 from __future__ import annotations
@@ -29,49 +29,61 @@ from tauleap.sampling import Sampler, TauLeaping, WithCorrector
 from tauleap.training import Batch, RandomMasks, Recipe, Settings
 
 GIVEN = 32
-"""Steps of the two bars that are given (Section 6.3)."""
+"""Sixteenth notes in the two observed bars (Section 6.3)."""
 
 DIRECT = 0.001
 """Weight of direct supervision (Appendix D)."""
 
 
 def uniform_noise() -> Uniform:
-    """beta = 0.03, constant in time."""
+    """Return the paper's uniform noise, with constant beta = 0.03."""
     return Uniform(NUM_STATES, Constant(0.03))
 
 
 def birth_death_noise() -> BirthDeath:
-    """lambda = 1, beta(t) = 1/2 10000^t log 10000; for states whose order has been scrambled."""
+    """Return the paper's birth-death noise: lambda = 1, beta(t) = 1/2 10000^t log 10000, for scrambled states."""
     return BirthDeath(NUM_STATES, Exponential(0.5, 10_000.0))
 
 
 def absorbing_noise() -> Absorbing:
-    """Not the paper's: notes are masked. Its bound falls far sooner than that of uniform noise."""
+    """Return absorbing noise, which is not in the paper; its bound falls faster in training than with uniform noise."""
     return Absorbing(NUM_STATES + 1, LogLinear())
 
 
 def one_pass() -> Objective:
-    """L_eCT + 0.001 L_ll, what the paper trains with (Appendix C.4)."""
+    """Return the paper's objective, L_eCT + 0.001 L_ll (Appendix C.4)."""
     return PaperElbo(passes=1) + DIRECT * CrossEntropy()
 
 
 def two_passes() -> Objective:
-    """L_CT + 0.001 L_ll (Proposition 2), the other side of the ablation."""
+    """Return L_CT + 0.001 L_ll (Proposition 2), the alternative of the paper's ablation."""
     return PaperElbo(passes=2) + DIRECT * CrossEntropy()
 
 
 def discrete_time(steps: int = 1000) -> Objective:
-    """D3PM's hybrid loss. With :func:`uniform_noise` its kernel at step k is that of t = k / steps: matched noising."""
+    """Return D3PM's hybrid loss; with :func:`uniform_noise` its kernel at step k is that of t = k / steps.
+
+    Args:
+        steps: The number of times. Default: 1000.
+    """
     return DiscreteTimeElbo(steps) + DIRECT * CrossEntropy()
 
 
 def published_network(num_states: int = NUM_STATES) -> MusicTransformer:
-    """7,008,769 weights (Appendix H.3)."""
+    """Return the paper's transformer with 7,008,769 weights (Appendix H.3).
+
+    Args:
+        num_states: The number of states. Default: 129.
+    """
     return MusicTransformer(num_states)
 
 
 def small_network(num_states: int = NUM_STATES) -> MusicTransformer:
-    """1,189,505 weights, for CPUs; it is told which sites are given, so that they may be any."""
+    """Return a transformer with 1,189,505 weights, for CPUs; the mask of observed sites is part of its input.
+
+    Args:
+        num_states: The number of states. Default: 129.
+    """
     return MusicTransformer(
         num_states,
         heads=4,
@@ -86,17 +98,21 @@ def small_network(num_states: int = NUM_STATES) -> MusicTransformer:
 
 
 def quick_network(num_states: int = NUM_STATES + 1) -> SequenceTransformer:
-    """732,258 weights and rotary positions, in which a bar is as far from the next one everywhere."""
+    """Return a transformer with 732,258 weights and rotary (relative) positions.
+
+    Args:
+        num_states: The number of states. Default: 130, which includes a mask.
+    """
     return SequenceTransformer(num_states, width=96, depth=4, heads=4)
 
 
 def published_settings() -> Settings:
-    """Adam with 2e-4, batches of 64, a million steps."""
+    """Return the paper's settings: Adam with 2e-4, batches of 64, a million steps."""
     return paper_settings(batch_size=64, steps=1_000_000, samples=4)
 
 
 def small_settings() -> Settings:
-    """What a CPU does in an hour: fewer and smaller batches, larger steps."""
+    """Return settings for an hour on a CPU: fewer and smaller batches, a larger learning rate."""
     return Settings(
         batch_size=16,
         lr=2e-3,
@@ -114,10 +130,13 @@ def small_settings() -> Settings:
 
 
 def published_sampler(correctors: int = 0) -> Sampler:
-    """Tau-leaping in which sites with two or more jumps stay, for every jump is from a category to another.
+    """Return the paper's sampler: tau-leaping that rejects several jumps of one site in a step.
 
-    With ``correctors``, 2 in the paper, for t < 0.9; tau is 0.001, ``uniform_grid(990)`` down to 0.01, and that of the
-    correctors 0.0001, a tenth (Section 6.3, Appendix H.3).
+    The step is 0.001, ``uniform_grid(990)`` down to 0.01; that of the correctors, for t < 0.9, is a tenth of it
+    (Section 6.3, Appendix H.3).
+
+    Args:
+        correctors: Corrector steps per step, >= 0; 2 in the paper. Default: 0.
     """
     leaps = TauLeaping("reject")
     if correctors == 0:
@@ -136,19 +155,25 @@ def music(
     form: MusicFormat | None = None,
     name: str = "music",
 ) -> Recipe:
-    """Melodies, absorbing noise, the complete bound and the quick network where nothing else is said.
+    """Return a recipe for melodies: absorbing noise, the complete bound and a small transformer by default.
+
+    >>> music().settings.batch_size
+    16
 
     Args:
-        data: gives the melodies to train and to validate with, (n, 256) of 129 states in the order of ``form``; the
-            tunes of music21 in twelve keys if absent.
-        process: :func:`uniform_noise`, :func:`birth_death_noise` or any other.
-        objective: ``CompleteElbo()``, :func:`one_pass`, :func:`two_passes`, :func:`discrete_time`, ...
-        network: builds it for a number of states.
-        settings: the numbers; :func:`published_settings` are the paper's.
-        prefix: the first two bars are always given, and nothing else, as in the paper. Otherwise they are given in two
-            of five cases, and in the others what ``RandomMasks`` draws, from nothing to holes: one model for all uses.
-        form: what the states mean, where they have been scrambled.
-        name: for messages.
+        data: Returns the training melodies, (n, 256) of 129 states in the order of ``form``, and the held-out ones or
+            None. Default: None, the tunes of music21 in twelve keys.
+        process: The forward process, such as :func:`uniform_noise`. Default: None, :func:`absorbing_noise`.
+        objective: The loss, such as :func:`one_pass`. Default: None, ``CompleteElbo()``.
+        network: Returns the network for a number of states. Default: :func:`quick_network`.
+        settings: The settings. Default: None, :func:`small_settings`; :func:`published_settings` are the paper's.
+        prefix: Whether exactly the first two bars are always observed, as in the paper. Default: false, they are
+            observed in two of five cases, and otherwise ``RandomMasks`` draws the observed sites.
+        form: The meaning of the states, if they are scrambled. Default: None, pitches in order.
+        name: A name for messages. Default: "music".
+
+    Returns:
+        The recipe; the data is read when training starts.
     """
     noise, meaning = process or absorbing_noise(), form or MusicFormat(STEPS)
 
@@ -157,7 +182,7 @@ def music(
 
     return Recipe(
         name=name,
-        data=data or _in_the_order_of(meaning, _tunes),
+        data=data or _as_states(meaning, _tunes),
         model=model,
         objective=objective or CompleteElbo(),
         settings=settings or small_settings(),
@@ -168,14 +193,23 @@ def music(
 
 
 def music_paper(data: Callable[[], tuple[Dataset, Dataset | None]] | None = None) -> Recipe:
-    """As published: uniform noise, L_eCT + 0.001 L_ll, 7,008,769 weights, a million steps, the first two bars given.
+    """Return the paper's recipe for music: uniform noise, L_eCT + 0.001 L_ll, 7,008,769 weights, a million steps.
 
-    ``data`` gives pitches, those of :func:`music` if absent; their order is scrambled here. :func:`published_sampler`
-    makes the samples of Section 6.3.
+    The first two bars are observed. :func:`published_sampler` is the sampler of Section 6.3.
+
+    >>> music_paper().settings.steps
+    1000000
+
+    Args:
+        data: Returns training and held-out melodies as pitches; their order is scrambled here. Default: None, the
+            tunes of :func:`music`.
+
+    Returns:
+        The recipe; the data is read when training starts.
     """
     form = MusicFormat.scrambled()
     return music(
-        _in_the_order_of(form, data or _tunes),
+        _as_states(form, data or _tunes),
         process=uniform_noise(),
         objective=one_pass(),
         network=published_network,
@@ -186,34 +220,43 @@ def music_paper(data: Callable[[], tuple[Dataset, Dataset | None]] | None = None
     )
 
 
-def _in_the_order_of(
+def _as_states(
     form: MusicFormat, data: Callable[[], tuple[Dataset, Dataset | None]]
 ) -> Callable[[], tuple[Dataset, Dataset | None]]:
-    """The same melodies as states."""
+    """Return a function that returns the same melodies as states."""
 
     def read() -> tuple[Dataset, Dataset | None]:
-        learnt, held_out = data()
-        learnt = replace(learnt, x=form.states(learnt.in_memory()))
-        return learnt, None if held_out is None else replace(held_out, x=form.states(held_out.in_memory()))
+        train, held_out = data()
+        train = replace(train, x=form.states(train.in_memory()))
+        return train, None if held_out is None else replace(held_out, x=form.states(held_out.in_memory()))
 
     return read
 
 
 def _tunes() -> tuple[Dataset, Dataset]:
-    """Split by song; the rows to train with in all keys."""
+    """Return the tunes, split by song, with the training rows in all keys."""
     x = open_tunes().dataset.in_memory()
-    learnt, held_out = split_by_song(x, max(1, len(x) // 10))
-    return in_all_keys(Dataset(x[learnt], NUM_STATES)), Dataset(x[held_out], NUM_STATES)
+    train, held_out = split_by_song(x, max(1, len(x) // 10))
+    return in_all_keys(Dataset(x[train], NUM_STATES)), Dataset(x[held_out], NUM_STATES)
 
 
 def give_two_bars(batch: Batch, generator: torch.Generator) -> Batch:
-    """The first 32 steps are part of the input, without noise and without loss (Appendix C.2)."""
+    """Mark the first 32 sixteenth notes as observed, without noise and loss (Appendix C.2).
+
+    Args:
+        batch: Melodies.
+        generator: Not used.
+    """
     mask = torch.arange(batch.x0.shape[1], device=batch.x0.device) < GIVEN
     return Batch(batch.x0, Observed(mask, batch.x0), batch.missing, batch.condition)
 
 
 def piano_rolls(x: Tensor) -> np.ndarray:
-    """Melodies (n, steps) of pitches below each other: time to the right, pitch upwards, a line between two."""
+    """Return melodies as piano rolls below each other: time to the right, pitch upwards.
+
+    Args:
+        x: Pitches (n, steps).
+    """
     rows, steps = x.shape
     picture = torch.full((rows, NUM_STATES, steps), 255, dtype=torch.uint8)
     row, step = (x != REST).nonzero(as_tuple=True)

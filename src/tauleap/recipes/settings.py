@@ -9,9 +9,9 @@ def paper_settings(*, batch_size: int, steps: int, samples: int) -> Settings:
     """Return the settings of Appendix H: Adam with 2e-4 after 5000 steps of warm-up, and an average of the weights.
 
     Args:
-        batch_size: rows per step.
-        steps: number of steps.
-        samples: how many samples are drawn every 20,000 steps.
+        batch_size: Rows per step.
+        steps: Number of steps.
+        samples: Number of samples that are drawn every 20,000 steps.
     """
     return Settings(
         batch_size=batch_size,

@@ -1,4 +1,4 @@
-"""The two-dimensional example (Section 6.1, Appendix H.1): points whose law is a picture of the letter tau."""
+"""The two-dimensional example (Section 6.1, Appendix H.1): points distributed like an image of the letter tau."""
 
 from __future__ import annotations
 
@@ -20,11 +20,17 @@ _ROWS, _HELD_OUT = 1_000_000, 10_000
 
 
 def toy() -> Recipe:
-    """A million points, the paper's noise, and a network that learns them in about a minute.
+    """Return a recipe for the two-dimensional example that trains in about a minute.
 
-    What differs from the paper: the network sees each coordinate as 32 indicators and is four times as wide; the loss
-    is the complete bound with its reconstruction term, at times even in log t, since the rates grow towards the data;
-    and the learning rate falls.
+    Differences from the paper: the network has one-hot inputs and is four times as wide; the loss is the complete bound
+    with its reconstruction term, with t uniform in log t, because the rates grow towards the data; and the learning
+    rate decays.
+
+    >>> toy().settings.steps
+    3000
+
+    Returns:
+        The recipe, with a million training points.
     """
     steps = 3000
     return Recipe(
@@ -51,7 +57,14 @@ def toy() -> Recipe:
 
 
 def toy_paper() -> Recipe:
-    """As published: 16,880 weights, L_CT, Adam with a learning rate of 1e-4, batches of 32 for a million steps."""
+    """Return the paper's recipe: 16,880 weights, L_CT, Adam with 1e-4, batches of 32, a million steps.
+
+    >>> toy_paper().settings.batch_size
+    32
+
+    Returns:
+        The recipe, with a million training points.
+    """
     return Recipe(
         name="toy-paper",
         data=_data,
@@ -74,12 +87,12 @@ def toy_paper() -> Recipe:
 
 
 def toy_process() -> Gaussian:
-    """The noise of Appendix H.1: beta(t) = 5 * 5^t log 5, a stationary law of deviation 8, rates of length 1."""
+    """Return the noise of Appendix H.1: beta(t) = 5 * 5^t log 5, sigma_0 = 8, sigma_r = 1."""
     return Gaussian(SIZE, Exponential(5.0, 5.0), sigma_0=8.0, sigma_r=1.0)
 
 
 def exact_reverse() -> ReverseProcess:
-    """The same process reversed with the true posterior: what no network can beat."""
+    """Return the reverse process with the true posterior, a lower limit for the error of any network."""
     process = toy_process()
     return ReverseProcess(process, ExactDenoiser(tau_pmf(), process))
 
@@ -100,7 +113,7 @@ def _published_model() -> Model:
 
 
 def _picture(points: Tensor) -> np.ndarray:
-    """How often each of the 32 x 32 places comes, dark for often, y upwards."""
+    """Return the counts of the 32 x 32 positions as an image, dark for frequent, y upwards."""
     counts = torch.bincount(points[:, 0] * SIZE + points[:, 1], minlength=SIZE * SIZE).reshape(SIZE, SIZE)
     grey = 255 - (255 * counts / counts.max().clamp(min=1)).round().to(torch.uint8)
     return grey.T.flip(0).repeat_interleave(8, 0).repeat_interleave(8, 1).numpy()

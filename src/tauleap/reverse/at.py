@@ -23,7 +23,7 @@ from tauleap.reverse.base import (
     Reversal,
     Structure,
     UnobservedJumps,
-    checked_exit_rate,
+    check_rates,
     positions,
 )
 from tauleap.reverse.dense.rates import DenseStructure
@@ -189,7 +189,8 @@ class ReverseAt:
             x0: the data.
         """
         x0 = self._check_x0(x0)
-        return self._zero_if_observed(self.expected_rates.divergence(x0, self.posterior))
+        found = self.expected_rates.divergence(x0, self.posterior.logits)
+        return found if self.observed is None else self._zero_if_observed(found)
 
     @_at_home
     def log_prob(self, x0: States) -> PerSite:
@@ -226,7 +227,7 @@ class ReverseAt:
             s: the earlier time, or one per sample.
         """
         x0 = self._check_x0(x0)
-        return self._zero_if_observed(self._step(s).divergence(x0, self.posterior))
+        return self._zero_if_observed(self._step(s).divergence(x0, self.posterior.logits))
 
     @_at_home
     def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:
@@ -237,8 +238,9 @@ class ReverseAt:
             generator: the source of randomness. Default: that of PyTorch.
         """
         _check.time(s, len(self.x), name="s")
-        jumps = self._unobserved(self.reversal.step_jumps(s, self.posterior))
-        leaves = _draw.uniforms(self.x.shape, self.x.device, generator) < checked_exit_rate(jumps)
+        jumps = self.reversal.step_jumps(s, self.posterior)
+        jumps = jumps if self.observed is None else UnobservedJumps(jumps, self.observed)
+        leaves = _draw.uniforms(self.x.shape, self.x.device, generator) < check_rates(jumps.exit_rate)
         chosen = leaves.reshape(-1).nonzero().squeeze(-1)
         return self.x.reshape(-1).index_copy(0, chosen, jumps.draw(chosen, generator)).reshape(self.x.shape)
 

@@ -152,28 +152,28 @@ class PosteriorExpectation(ABC):
         return torch.where(known > 0, known / divisor, 0.0).sum(-1)
 
     @full_precision
-    def divergence(self, x0: States, posterior: Posterior) -> PerSite:
-        """Return sum_v h_v - c_v + c_v log(c_v / h_v)."""
+    def divergence(self, x0: States, logits: PerState) -> PerSite:
+        """Return sum_v h_v - c_v + c_v log(c_v / h_v), differentiable with respect to the logits of the posterior."""
         request = LossRequest(divergence=True, total=True, weight=None, gradient=False)
-        return _WithGradient.apply(posterior.logits, self, x0, request)[0]  # pyright: ignore[reportIndexIssue]
+        return _WithGradient.apply(logits, self, x0, request)[0]  # pyright: ignore[reportIndexIssue]
 
     @full_precision
     def compare(
-        self, x0: States, posterior: Posterior, *, weight: Tensor | None = None, total: bool = True
+        self, x0: States, logits: PerState, *, weight: Tensor | None = None, total: bool = True
     ) -> RateComparison:
         """Return ``sum_v h_v - weight sum_v c_v log h_v`` and its parts.
 
         Args:
             x0: the data.
-            posterior: p(x0 | x).
+            logits: those of p(x0 | x).
             weight: of the signal, (batch,). Default: 1.
             total: whether the cost includes ``sum_v h_v``.
         """
         request = LossRequest(divergence=False, total=total, weight=weight, gradient=False)
-        return RateComparison(*_WithGradient.apply(posterior.logits, self, x0, request))  # pyright: ignore
+        return RateComparison(*_WithGradient.apply(logits, self, x0, request))  # pyright: ignore
 
     @abstractmethod
-    def _loss(self, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
+    def _loss(self, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
         """Return the requested comparison; ``logits`` must not be changed."""
 
 
@@ -265,20 +265,14 @@ class UnobservedJumps(OutgoingJumps):
         return self.jumps.draw(chosen, generator)
 
 
-def checked_exit_rate(jumps: OutgoingJumps) -> PerSite:
-    """Return the exit rates; on the CPU raise a ValueError if one is NaN, since such a site would never jump."""
-    exits = jumps.exit_rate
-    check_rates(exits)
-    return exits
-
-
-def check_rates(exits: Tensor) -> None:
-    """Raise a ValueError if a rate on the CPU is NaN."""
+def check_rates(exits: PerSite) -> PerSite:
+    """Return exit rates; on the CPU raise a ValueError if one is NaN, since such a site would never jump."""
     if _device.is_host(exits.device) and bool(exits.isnan().any()):
         raise ValueError(
             "the denoiser's posterior gives rates that are NaN: its logits are NaN, or -inf for every clean state from "
             "which x can be reached; return a finite logit for each data state"
         )
+    return exits
 
 
 def positions(sites: Tensor, x: States) -> Tensor:

@@ -54,6 +54,7 @@ class ReverseProcess(nn.Module):
                 f"denoiser must be a Denoiser, got {type(denoiser).__name__}: "
                 "for a network write NetworkDenoiser(network)"
             )
+        denoiser.check(process)
         self.process = process
         self.denoiser = denoiser
 

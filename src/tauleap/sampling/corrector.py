@@ -12,7 +12,7 @@ from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.base import checked_exit_rate
+from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
@@ -198,7 +198,7 @@ def _gillespie(
         here = out[going]
         here_observed, here_condition = select_samples(observed, condition, going)
         outgoing = reverse.at(here, t, observed=here_observed, condition=here_condition).checked().corrector_jumps
-        exits = checked_exit_rate(outgoing)
+        exits = check_rates(outgoing.exit_rate)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
         left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)

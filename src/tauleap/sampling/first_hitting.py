@@ -73,7 +73,7 @@ class FirstHitting(Sampler):
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)
             rows = torch.arange(len(going), device=x.device)
-            probs = posterior.logits.flatten(1, -2)[rows, sites].softmax(-1)
+            probs = posterior.at(rows * masked.shape[1] + sites).softmax(-1)
             out.flatten(1)[going, sites] = _draw.categorical(probs, generator)
         return out, StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed)
 

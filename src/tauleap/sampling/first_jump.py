@@ -10,7 +10,7 @@ from tauleap._shapes import States
 from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.base import checked_exit_rate
+from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
@@ -69,7 +69,7 @@ class FirstJump(Sampler):
         posterior = start.posterior.rearranged(lambda values: values[going])
         posterior = reverse.with_own_evidence(posterior, here, t, here, times)
         outgoing = reverse.at(here, times, observed=here_observed, posterior=posterior).jumps
-        exits = checked_exit_rate(outgoing).flatten(1)
+        exits = check_rates(outgoing.exit_rate).flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
         to = outgoing.draw(chosen, generator)

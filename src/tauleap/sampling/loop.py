@@ -14,13 +14,12 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from tauleap import _check, _device
+from tauleap import _check, _device, _draw
 from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
-from tauleap.noise.rank_one import draw_from
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
@@ -166,8 +165,9 @@ def sample(
     >>> samples.x0.shape, int((samples.x0 == 0).sum()), samples.info.evaluations
     (torch.Size([1000, 1]), 0, 21.0)
     """
-    times = _check_request(reverse, sampler, grid, final)
+    _check_request(reverse, sampler, final)
     number, *site_shape = _check_shape(shape)
+    times = check_grid(grid)
     device = reverse.device
     if _device.lacks_float64(device):
         named: dict[str, Any] = {
@@ -194,7 +194,7 @@ def sample(
     if condition is not None:
         check_condition(condition, number)
     _check.randomness(generator)
-    trace_times = _trace_times(trace, times)
+    trace_times = frozenset() if trace is None else _trace_times(trace, times)
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))
     chosen = range(count) if blocks is None else _check_blocks(blocks, count)
@@ -238,26 +238,27 @@ class _Run:
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
         began = time.perf_counter()
         if x is None:
-            x = draw_from(self.reverse.process.sampling_prior(), shape, self.generator).to(self.reverse.device)
+            x = _draw.from_law(self.reverse.process.sampling_prior(), shape, self.generator).to(self.reverse.device)
         if self.observed is not None:
             x = self.observed.fill(x)
         recorded: list[tuple[float, Tensor, Tensor]] = []
         infos: list[StepInfo] = []
         last = self.times[-1]
-        self._record(recorded, x, self.times[0])
+        if self.times[0] in self.trace_times:
+            self._record(recorded, x, self.times[0])
         for t, s in pairwise(self.times):
             x, info = self.sampler.step(
                 self.reverse, x, t, s, observed=self.observed, condition=self.condition, generator=self.generator
             )
             infos.append(info)
-            if s != last:
+            if s != last and s in self.trace_times:
                 self._record(recorded, x, s)
             advance()
-        posterior = self._record(recorded, x, last)
+        posterior = self._record(recorded, x, last) if last in self.trace_times else None
         passes = len(recorded)
         if self.final != "none":
             if posterior is None:
-                posterior = self._posterior(x, last)
+                posterior = self.reverse.posterior(x, last, observed=self.observed, condition=self.condition)
                 passes += 1
             x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
             x = x if self.observed is None else self.observed.fill(x)
@@ -269,17 +270,12 @@ class _Run:
         evaluations = float(columns.pop("evaluations").sum()) + passes
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
-    def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior | None:
-        """Record x if t is one of the trace times, and return the denoiser's prediction for it, else None."""
-        if t not in self.trace_times:
-            return None
-        posterior = self._posterior(x, t)
+    def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior:
+        """Record x at one of the trace times, and return the denoiser's prediction for it."""
+        posterior = self.reverse.posterior(x, t, observed=self.observed, condition=self.condition)
         predicted = posterior.mode
         recorded.append((t, x, predicted if self.observed is None else self.observed.fill(predicted)))
         return posterior
-
-    def _posterior(self, x: States, t: float) -> Posterior:
-        return self.reverse.posterior(x, t, observed=self.observed, condition=self.condition)
 
 
 def _columns(infos: Sequence[StepInfo]) -> dict[str, Tensor]:
@@ -291,7 +287,7 @@ def _columns(infos: Sequence[StepInfo]) -> dict[str, Tensor]:
     return dict(zip(names, table.cpu().unbind(1), strict=True))
 
 
-def _check_request(reverse: object, sampler: object, grid: object, final: object) -> list[float]:
+def _check_request(reverse: object, sampler: object, final: object) -> None:
     if not isinstance(reverse, ReverseProcess):
         raise TypeError(
             f"reverse must be a ReverseProcess, got {type(reverse).__name__}: write ReverseProcess(process, denoiser)"
@@ -301,7 +297,6 @@ def _check_request(reverse: object, sampler: object, grid: object, final: object
     if final not in get_args(Final):
         raise ValueError(f"final must be 'mode', 'sample' or 'none', got {final!r}")
     sampler.check(reverse.process)
-    return check_grid(grid)
 
 
 def _check_shape(shape: object) -> list[int]:
@@ -331,8 +326,6 @@ def _check_blocks(blocks: object, count: int) -> list[int]:
 
 
 def _trace_times(trace: object, times: list[float]) -> frozenset[float]:
-    if trace is None:
-        return frozenset()
     if isinstance(trace, Tensor):
         trace = trace.tolist()
     if not isinstance(trace, Iterable):

@@ -11,7 +11,7 @@ from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.base import checked_exit_rate
+from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
@@ -68,7 +68,7 @@ class NextReaction(Sampler):
                 here = out[going]
                 here_observed, here_condition = select_samples(observed, condition, going)
                 outgoing = reverse.at(here, middle, observed=here_observed, condition=here_condition).checked().jumps
-                exits = checked_exit_rate(outgoing)
+                exits = check_rates(outgoing.exit_rate)
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)
                 wait, site = torch.where(rates > 0, clock / rates, torch.inf).min(1)

@@ -13,7 +13,7 @@ from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.at import ReverseAt
-from tauleap.reverse.base import OutgoingJumps, checked_exit_rate
+from tauleap.reverse.base import OutgoingJumps, check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo
 
 MultipleJumps = Literal["add", "reject", "last"]
@@ -95,7 +95,7 @@ def leap(
     x, observed = at.x, at.observed
     how = multiple_jumps or ("add" if at.process.ordinal else "reject")
     outgoing = at.corrector_jumps if corrector else at.jumps
-    mean = tau * checked_exit_rate(outgoing)
+    mean = tau * check_rates(outgoing.exit_rate)
     flat, clamped = x.reshape(-1), None
     jumps, moved = poisson(mean, generator).reshape(-1), flat
     if how == "add":

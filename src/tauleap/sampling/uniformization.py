@@ -11,7 +11,7 @@ from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.base import checked_exit_rate
+from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
 
@@ -66,7 +66,7 @@ class Uniformization(Sampler):
             outgoing = (
                 reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel).checked().jumps
             )
-            exits = checked_exit_rate(outgoing).flatten(1)
+            exits = check_rates(outgoing.exit_rate).flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)

@@ -6,10 +6,10 @@ A tensor among the arguments is a buffer of the object, so its place in the weig
 ``{"tensor": "process.law"}``.
 
 A network or process whose arguments cannot be recorded is only named, ``{"not_rebuildable": "MyNetwork"}``: the program
-that loads the model gives it.
+that loads the model passes an instance.
 
-A file names classes and never brings any: a name is looked up among tauleap's own classes, some layers of torch, and
-the classes that the program gives to :func:`tauleap.load`.
+A file contains names of classes, but no code: a name is looked up among tauleap's own classes, some layers of torch,
+and the classes that the program passes to :func:`tauleap.load`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from tauleap._files import safe_read
-from tauleap.denoise import Denoiser, NetworkDenoiser, TruncatedLogistic
-from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TimeExperts, UNet
+from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser, TruncatedLogistic
+from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, TimeExperts, UNet
 from tauleap.network.arguments import unwrapped
 from tauleap.noise import (
     Absorbing,
@@ -57,9 +57,10 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     Dense: {"generator": "rates", "schedule": "schedule", "prior": "law", "ordinal": "ordinal"},
     NetworkDenoiser: {"network": "network"},
     TruncatedLogistic: {"network": "network", "num_states": "num_states"},
+    RaggedDenoiser: {"network": "network", "num_states": "num_states"},
     TimeExperts: {"networks": "networks", "at": "at"},
 }
-_WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer]
+_WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer, TableNetwork]
 _RENAMED: dict[str, type] = {"ByTime": TimeExperts}
 """Names of classes in the files of earlier versions, and the classes of today."""
 _OURS: dict[str, type] = {cls.__name__: cls for cls in [*_ATTRIBUTES, *_WITH_CONFIG]} | _RENAMED
@@ -68,21 +69,25 @@ IN_PROCESS: dict[str, type] = {name: cls for name, cls in _OURS.items() if issub
 IN_DENOISER: dict[str, type] = _OURS | LAYERS | {SEQUENTIAL: nn.Sequential}
 """Classes of a denoiser."""
 _PLAIN = ("builtins", "types", "functools", "torch")
-"""Modules whose classes are no classes with stored arguments: functions, sets, dtypes and the like."""
+"""Modules whose objects have no constructor arguments to store: functions, sets, dtypes and the like."""
 
 
 _NOT_REBUILDABLE = "not_rebuildable"
 _MARK = "_not_rebuildable"
-"""An attribute of modules that are not what their recorded arguments would rebuild."""
+"""An attribute of modules that their recorded arguments would not rebuild correctly."""
 
 
 class UnknownClassError(safe_read.FileError):
-    """A configuration that names classes which the program has not given, or parts that cannot be rebuilt.
+    """Raised for a model with classes that ``load`` has not received, or with parts that cannot be rebuilt.
+
+    >>> str(UnknownClassError(["MyNetwork"], "runs/mine")).endswith("tauleap.load('runs/mine', classes=[MyNetwork])")
+    True
 
     Args:
         names: The classes, in the order of the configuration.
-        folder: The model, as it was given to ``load``.
+        folder: The model, as it was passed to ``load``.
         parts: The names of classes that cannot be rebuilt, by the argument of ``load`` that takes an instance.
+            Default: None, no such parts.
     """
 
     def __init__(self, names: Iterable[str], folder: object, parts: Mapping[str, str] | None = None) -> None:
@@ -134,14 +139,14 @@ def own_classes(classes: Iterable[type]) -> dict[str, type]:
 def _add(cls: type, found: dict[str, type]) -> None:
     name = cls.__name__
     if _OURS.get(name, cls) is not cls:
-        raise ValueError(f"tauleap has a class {name!r} of its own: give yours another name")
+        raise ValueError(f"tauleap has a class {name!r} too: rename yours")
     if found.get(name, cls) is not cls:
-        raise ValueError(f"two different classes have the name {name!r}: give one of them another name")
+        raise ValueError(f"two different classes have the name {name!r}: rename one of them")
     found[name] = cls
 
 
 def describe(value: object, place: str, own: dict[str, type] | None = None) -> Any:
-    """Return ``value`` as JSON can hold it; the network of a denoiser is only named if it cannot be rebuilt.
+    """Return ``value`` as JSON values; the network of a denoiser is only named if it cannot be rebuilt.
 
     >>> describe(Constant(2.0), "schedule")
     {'class': 'Constant', 'beta': 2.0}
@@ -152,14 +157,14 @@ def describe(value: object, place: str, own: dict[str, type] | None = None) -> A
         own: A mapping to which the user's own classes in ``value`` are added, by their names.
 
     Raises:
-        TypeError: It has no constructor arguments, as a function, or they cannot be recovered.
+        TypeError: Its constructor arguments do not exist, as for a function, or cannot be recovered.
         ValueError: A number is not finite, or two classes have the same name.
     """
     return _describe(value, place, {} if own is None else own, own_argument=False)
 
 
 def describe_part(value: nn.Module, place: str, own: dict[str, type] | None = None) -> Any:
-    """Return a process, denoiser or network as JSON can hold it, or only its name if it cannot be rebuilt.
+    """Return a process, denoiser or network as JSON values, or only its name if it cannot be rebuilt.
 
     >>> describe_part(nn.Sequential(type("Net", (nn.Module,), {"__init__": lambda self, *sizes: None})()), "network")
     {'not_rebuildable': 'Sequential'}
@@ -183,7 +188,7 @@ def describe_part(value: nn.Module, place: str, own: dict[str, type] | None = No
 
 
 def mark_not_rebuildable(value: nn.Module) -> None:
-    """Let :func:`describe_part` only name a module, because its recorded arguments rebuild another one.
+    """Make :func:`describe_part` store only the name of a module, because its arguments do not rebuild it.
 
     Args:
         value: A process, denoiser or network.
@@ -201,7 +206,7 @@ def is_marked(value: nn.Module) -> bool:
 
 
 def rebuilt_part(denoiser: Denoiser) -> nn.Module:
-    """Return the part of a denoiser that is rebuilt or given as one: the network of ours, or the denoiser itself.
+    """Return the part of a denoiser that is rebuilt: its network if the denoiser is ours, else the denoiser itself.
 
     Args:
         denoiser: Any denoiser.
@@ -221,7 +226,7 @@ def not_rebuildable(description: Any) -> str | None:
 
 
 def _describe(value: object, place: str, own: dict[str, type], *, own_argument: bool) -> Any:
-    """Describe a value; a tuple among the arguments of a class that is not ours is marked and comes back as one."""
+    """Describe a value; a tuple among the arguments of a class that is not ours is marked, to be rebuilt as one."""
 
     def inner(items: Iterable[tuple[object, Any]]) -> dict[str, Any]:
         return {str(name): _describe(item, f"{place}.{name}", own, own_argument=own_argument) for name, item in items}
@@ -231,7 +236,7 @@ def _describe(value: object, place: str, own: dict[str, type], *, own_argument: 
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Integral):
-        return int(value)  # numpy's whole numbers, which JSON does not know, become Python's
+        return int(value)  # integers of numpy, which JSON does not support, become those of Python
     if isinstance(value, Real):
         if not math.isfinite(value):
             raise ValueError(f"{place} must be finite to be saved, got {value}")
@@ -241,7 +246,9 @@ def _describe(value: object, place: str, own: dict[str, type], *, own_argument: 
         return {"tuple": items} if isinstance(value, tuple) and own_argument else items
     if isinstance(value, dict | nn.ModuleDict):
         if not all(isinstance(name, str) for name in value):
-            raise TypeError(f"{place} is a mapping with keys that are not text, which cannot be saved")
+            raise TypeError(
+                f"{place} is a mapping whose keys are not all text, which cannot be saved: use text as keys"
+            )
         return {"mapping": inner(value.items())}
     cls = type(value)
     if cls is nn.Sequential:
@@ -279,7 +286,7 @@ def _describe(value: object, place: str, own: dict[str, type], *, own_argument: 
 
 
 def build(description: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
-    """Return the object of a description that :func:`describe` gave, with weights as its constructor leaves them.
+    """Return the object of a description from :func:`describe`, with the weights that its constructor sets.
 
     >>> build({"class": "Constant", "beta": 2.0}, {}, IN_PROCESS).beta
     2.0
@@ -290,7 +297,7 @@ def build(description: Any, tensors: Mapping[str, Tensor], known: Mapping[str, t
         known: The classes that it may name.
 
     Raises:
-        ValueError: It names a class or a tensor that is not there, or arguments that do not fit the class.
+        ValueError: It names an unknown class or tensor, or arguments that do not fit the class.
     """
     if isinstance(description, list):
         return [build(item, tensors, known) for item in description]
@@ -300,7 +307,7 @@ def build(description: Any, tensors: Mapping[str, Tensor], known: Mapping[str, t
         return _build_plain(*next(iter(description.items())), tensors, known)
     name = description.get("class")
     if not isinstance(name, str) or name not in known:
-        raise ValueError(f"the configuration names the class {name!r}, which is not allowed here: {', '.join(known)}")
+        raise ValueError(f"the configuration has the class {name!r}, allowed are {', '.join(known)}")
     if name == SEQUENTIAL:
         modules = description.get("modules")
         if not isinstance(modules, dict):
@@ -311,20 +318,20 @@ def build(description: Any, tensors: Mapping[str, Tensor], known: Mapping[str, t
         return known[name](**arguments)
     except (ValueError, RuntimeError, NotImplementedError, MemoryError):
         raise
-    except Exception as error:  # of any class: a constructor of the user's own may fail in every way
+    except Exception as error:  # any class: a constructor of the user may raise anything
         raise ValueError(f"the configuration of {name} does not fit its constructor: {error}") from error
 
 
 def _build_plain(kind: str, content: Any, tensors: Mapping[str, Tensor], known: Mapping[str, type]) -> Any:
     if kind == "tensor":
         if not isinstance(content, str) or content not in tensors:
-            raise ValueError(f"the weights have no tensor {content!r}, which the configuration names")
+            raise ValueError(f"the configuration refers to the tensor {content!r}, which the weights do not have")
         return tensors[content]
     if kind == "tuple" and isinstance(content, list):
         return tuple(build(item, tensors, known) for item in content)
     if kind == "mapping" and isinstance(content, dict):
         return {name: build(item, tensors, known) for name, item in content.items()}
-    raise ValueError(f"the configuration names no class beside {kind!r}")
+    raise ValueError(f"the configuration has an entry {kind!r} without a class")
 
 
 def unknown_classes(description: Any, known: Mapping[str, type]) -> Iterator[str]:

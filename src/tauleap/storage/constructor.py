@@ -13,14 +13,14 @@ _PLACEMENT = ("device", "dtype")
 
 
 class UnknownArgumentError(TypeError):
-    """An argument of a constructor that no attribute holds."""
+    """Raised for a constructor argument that no attribute stores."""
 
 
 def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
     """Yield the name of every constructor argument, the attribute that holds it, and its value.
 
-    The arguments are those of the mapping ``config`` where the object has one. Otherwise each argument of ``__init__``
-    is read from the attribute of the same name, or of that name behind an underscore.
+    The arguments are those of the mapping ``config`` if the object has one. Otherwise each argument of ``__init__``
+    is read from the attribute of the same name, or of that name after an underscore.
 
     >>> import torch
     >>> class Table(torch.nn.Module):
@@ -54,7 +54,9 @@ def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
         if held is None and parameter.default is None and _is_of_torch(cls):
             continue  # an older name of another argument, as Hardtanh's min_value
         if held is None:
-            raise UnknownArgumentError(f"{cls.__name__} has no attribute {name!r} for this argument{remedy(cls)}")
+            raise UnknownArgumentError(
+                f"{cls.__name__} has no attribute {name!r} that stores the argument{remedy(cls)}"
+            )
         argument = getattr(value, held)
         if isinstance(parameter.default, bool) and (argument is None or isinstance(argument, Tensor)):
             argument = argument is not None  # torch's layers hold the bias itself for bias=True
@@ -62,7 +64,7 @@ def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:
 
 
 def remedy(cls: type) -> str:
-    """Return what to write into a user's class so that its arguments are stored; nothing for a class of torch.
+    """Return advice on how a user's class can store its arguments; an empty text for a class of torch.
 
     Args:
         cls: The class.
@@ -71,15 +73,12 @@ def remedy(cls: type) -> str:
         return ""
     parameters = _parameters(cls)
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters.values()):
-        return f": give the arguments of {cls.__name__}.__init__ names"
+        return f": name the arguments of {cls.__name__}.__init__ one by one"
     named = [name for name, each in parameters.items() if each.kind is not inspect.Parameter.VAR_KEYWORD]
     example = ", ".join([f'"{name}": {name}' for name in named if name not in _PLACEMENT][:3])
     rest = [f"**{name}" for name, each in parameters.items() if each.kind is inspect.Parameter.VAR_KEYWORD]
     example = ", ".join(filter(None, [example, *rest]))
-    return (
-        f": write `self.config = {{{example}}}` into {cls.__name__}.__init__, every argument with a value that JSON "
-        "can hold"
-    )
+    return f": write `self.config = {{{example}}}` into {cls.__name__}.__init__, with all arguments as JSON values"
 
 
 def _parameters(cls: type) -> Mapping[str, inspect.Parameter]:
@@ -94,5 +93,5 @@ def _is_of_torch(cls: type) -> bool:
 
 
 def _holds(value: object, name: str) -> bool:
-    """Whether an attribute is data: methods have the names of arguments, too."""
+    """Return whether an attribute is data: a method may have the name of an argument."""
     return hasattr(value, name) and (name in vars(value) or not inspect.isroutine(getattr(value, name)))

@@ -1,4 +1,4 @@
-"""The layers of torch that a configuration may name: they hold weights or nothing, and run no code of a file."""
+"""The layers of torch that a configuration may name; none of them runs code from a file."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.nn.modules.lazy import LazyModuleMixin
 
 _PREFIX = "torch.nn."
 _CONTAINERS = tuple(value for value in vars(container).values() if isinstance(value, type))
-"""They hold modules of any class, which a configuration describes itself."""
+"""Containers of modules of any class, which a configuration describes one by one."""
 
 
 def _layers() -> dict[str, type[nn.Module]]:
-    """Every layer of ``torch.nn.modules`` by its name; lazy ones have another class once they are used."""
+    """Return the layers of ``torch.nn.modules`` by name, without lazy ones, which change their class when used."""
     found = {f"{_PREFIX}{name}": value for name, value in vars(nn).items() if isinstance(value, type)}
     return {
         name: layer

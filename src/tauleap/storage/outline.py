@@ -1,4 +1,4 @@
-"""Compare a configuration with the weights before memory is taken for what it describes.
+"""Compare a configuration with the weights before memory is allocated for the network.
 
 A configuration of a few bytes can describe a network of any size. So the network is built without memory first, on
 torch's meta device, and every shape is compared with the header of the weights.
@@ -25,10 +25,10 @@ _MATRIX_STATES = 2**13
 _STATES = 2**20
 """States of another process: the largest vocabularies of text have about 250,000."""
 _SITES = 2**24
-"""Sites of a sample: a picture of 2,300 x 2,300 pixels in colour."""
+"""Sites of a sample: a colour image of 2,300 x 2,300 pixels."""
 _MATRIX_CLASSES = ("Gaussian", "BirthDeath")
 _CACHED_BYTES = 2**28
-"""Of tensors that a network makes beside its weights; ours make none."""
+"""Bytes of tensors that a network creates in addition to its weights; ours create none."""
 
 
 def check_process(description: Any, denoiser: Any) -> None:
@@ -43,10 +43,10 @@ def check_process(description: Any, denoiser: Any) -> None:
     states, name = description.get("num_states"), description.get("class")
     most = _MATRIX_STATES if name in _MATRIX_CLASSES else _STATES
     if isinstance(states, int) and states > most:
-        raise ValueError(f"the configuration of {name} has {states:,} states, it may have at most {most:,}")
+        raise ValueError(f"num_states of {name} must be <= {most:,}, got {states:,}")
     for other in _values(denoiser, "num_states"):
         if isinstance(states, int) and isinstance(other, int) and other != states:
-            raise ValueError(f"the configuration of {name} has {states:,} states, that of its denoiser {other:,}")
+            raise ValueError(f"num_states of {name} is {states:,}, but num_states of the denoiser is {other:,}")
 
 
 def check_shape(shape: Any, denoiser: Any) -> None:
@@ -60,13 +60,13 @@ def check_shape(shape: Any, denoiser: Any) -> None:
         return
     for other in _values(denoiser, "shape"):
         if isinstance(other, list) and other != shape:
-            raise ValueError(f"its samples have the shape {tuple(shape)}, its network is for {tuple(other)}")
+            raise ValueError(f"the shape of a sample is {tuple(shape)}, but that of its network is {tuple(other)}")
     if math.prod(shape) > _SITES:
-        raise ValueError(f"its samples have {math.prod(shape):,} sites, at most {_SITES:,} are allowed")
+        raise ValueError(f"a sample must have <= {_SITES:,} sites, got {math.prod(shape):,}")
 
 
 def _values(description: Any, name: str) -> Iterator[Any]:
-    """Every entry ``name`` of a description and of the objects that it is made of."""
+    """Yield every entry ``name`` of a description, at any depth."""
     if isinstance(description, dict):
         yield from (value for key, value in description.items() if key == name)
         yield from (found for value in description.values() for found in _values(value, name))
@@ -98,27 +98,29 @@ def check_denoiser(description: Any, weights: Mapping[str, Declared], own: Mappi
     described = {f"{_DENOISER}{name}": tuple(tensor.shape) for name, tensor in denoiser.state_dict().items()}
     declared = {name: weight.shape for name, weight in weights.items() if name.startswith(_DENOISER)}
     for name in sorted(described.keys() | declared.keys()):
-        wanted, there = described.get(name), declared.get(name)
-        if wanted != there:
-            words = ("nothing" if shape is None else f"shape {shape}" for shape in (wanted, there))
-            raise ValueError("the weights do not fit its configuration: {!r} is {} there, but {}".format(name, *words))
+        expected, found = (sizes.get(name) for sizes in (described, declared))
+        if expected != found:
+            words = ("absent" if shape is None else f"of shape {shape}" for shape in (expected, found))
+            raise ValueError(
+                "the weights do not fit the configuration: {!r} must be {}, but it is {}".format(name, *words)
+            )
     cached = sum(buffer.nbytes for name, buffer in denoiser.named_buffers() if f"{_DENOISER}{name}" not in declared)
     if cached > _CACHED_BYTES:
         raise ValueError(
-            f"the network takes {cached:,} bytes beside its weights, at most {_CACHED_BYTES:,} are allowed"
+            f"buffers of the network that are not in the file must have <= {_CACHED_BYTES:,} bytes, got {cached:,}"
         )
 
 
 @contextmanager
 def _at_most(number: int) -> Iterator[None]:
-    """Stop a constructor that makes more parameters than this: a depth of 10**9 would take memory and hours."""
+    """Raise ValueError in a constructor that creates more parameters than this, for instance with a depth of 10**9."""
     made = 0
 
     def count(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
         nonlocal made
         made += 1
         if made > number:
-            raise ValueError("the weights do not fit its configuration: it describes many more tensors than there are")
+            raise ValueError("the weights do not fit the configuration, which describes many more tensors")
 
     handle = register_module_parameter_registration_hook(count)
     try:

@@ -55,10 +55,10 @@ class Saveable(Protocol):
 
 
 def configuration(model: Saveable) -> dict[str, Any]:
-    """Return the arguments from which a model is rebuilt, as JSON can hold them.
+    """Return the arguments from which a model is rebuilt, as JSON values.
 
     Args:
-        model: the model.
+        model: The model.
     """
     return {
         "process": describe_part(model.process, "process"),
@@ -68,7 +68,7 @@ def configuration(model: Saveable) -> dict[str, Any]:
 
 
 def _meaning(model: Saveable) -> dict[str, Any]:
-    """Return the format of the data and the report of the model, where there are any."""
+    """Return the format of the data and the report of the model, if there are any."""
     out: dict[str, Any] = {}
     if model.form is not None:
         out["form"] = model.form.config()
@@ -83,8 +83,8 @@ def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[s
     """Return the names and contents of the model's files.
 
     Args:
-        config: as :func:`configuration` returns it; the checksums of the weights and of itself are added.
-        weights: the state dict of the reverse process.
+        config: A result of :func:`configuration`; the checksums of the weights and of itself are added.
+        weights: The state dict of the reverse process.
     """
     content = safetensors.torch.save(_separate(weights), metadata={"format": "pt"})
     head = {"format": FORMAT, "tauleap": __version__, "weights_sha256": hashlib.sha256(content).hexdigest()}
@@ -92,17 +92,17 @@ def as_files(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> dict[s
 
 
 def with_checksum(config: Mapping[str, Any], field: str = CHECKSUM) -> dict[str, Any]:
-    """Return the configuration with the SHA-256 of its own content, so that no changed character goes unnoticed.
+    """Return the configuration with the SHA-256 of its own content, which detects any change.
 
     Args:
-        config: What JSON can hold; a checksum that it has already is replaced.
+        config: JSON values; a checksum among them is replaced.
         field: The name of the checksum. Default: that of ``config.json``.
 
     >>> with_checksum({"format": 1})["config_sha256"][:8]
     '3f0a9925'
     """
     plain = {name: value for name, value in config.items() if name != field}
-    # Sorted and without spaces, so that the checksum is of what the file says and not of how it is laid out.
+    # Sorted and without spaces, so that the checksum does not depend on the layout of the file.
     canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
     digest = hashlib.sha256(canonical.encode()).hexdigest()
     head = {name: plain[name] for name in ("format", "tauleap", "weights_sha256") if name in plain}
@@ -113,16 +113,16 @@ def config_bytes(config: Mapping[str, Any]) -> bytes:
     """Return the content of ``config.json``, with its checksum.
 
     Args:
-        config: as :func:`configuration` returns it, with the checksum of the weights.
+        config: A result of :func:`configuration`, with the checksum of the weights.
 
     Raises:
-        ValueError: the file would be larger than can be loaded again.
+        ValueError: The file would be too large to be loaded again.
     """
     content = json.dumps(with_checksum(config), indent=2, allow_nan=False).encode() + b"\n"
     if len(content) > safe_read.JSON_BYTES:
         raise ValueError(
-            f"{CONFIG} would have {len(content):,} bytes, at most {safe_read.JSON_BYTES:,} can be loaded again: leave "
-            "out columns or categories"
+            f"{CONFIG} must have <= {safe_read.JSON_BYTES:,} bytes to be loaded again, got {len(content):,}: use fewer "
+            "columns or categories"
         )
     return content
 
@@ -131,19 +131,19 @@ def save(model: Saveable, folder: str | os.PathLike[str], *, compact: bool = Fal
     """Write the files of a model and return the folder.
 
     Args:
-        model: the model.
-        folder: a new or empty folder, or one that holds a model, which is replaced.
-        compact: round the weights to 16 bits; they are loaded as float32. Default: false.
+        model: The model.
+        folder: A new or empty folder, or one that holds a model, which is replaced.
+        compact: Round the weights to 16 bits; they are loaded as float32. Default: false.
 
     Raises:
-        ValueError: the folder holds other files, or the weights cannot be rounded.
+        ValueError: The folder holds other files, or the weights cannot be rounded.
     """
     folder = Path(folder)
     config, weights = configuration(model), _state_of(model)
     if compact:
         others = {str(p.dtype) for p in model.denoiser.parameters() if p.dtype != torch.float32}
         if others:
-            raise ValueError(f"compact files are of weights in float32, these are {', '.join(others)}: leave it out")
+            raise ValueError(f"compact=True needs weights in float32, got {', '.join(others)}: leave compact out")
         config, weights = config | {"dtype": "float32"}, {name: _halved(name, w) for name, w in weights.items()}
     if folder.exists():
         owned.check_no_file(folder, "the model")
@@ -157,10 +157,14 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     """Write the files of a model into a folder that is new, empty or of a model."""
     if folder.is_dir() and any(folder.iterdir()):
         if not _is_model(folder / CONFIG):
-            raise ValueError(f"{folder} holds something that is not a model: write the name of a new folder")
+            raise ValueError(
+                f"{folder} is not empty and does not hold a model of tauleap: write the name of a new folder"
+            )
         if (folder / MANIFEST).exists():
-            raise ValueError(f"{folder} is a checkpoint of a run, which is not written again: write a new folder")
-        # Weights first: were the writing cut off between the two, the checksum in the old configuration would tell.
+            raise ValueError(
+                f"{folder} is a checkpoint of a run, which is never overwritten: write the name of a new folder"
+            )
+        # Weights first: if writing stops between the two files, the checksum in the old configuration detects it.
         for name, content in files.items():
             with _files.atomic_write(folder / name) as file:
                 file.write(content)
@@ -172,7 +176,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _is_model(path: Path) -> bool:
-    """Whether a file is the configuration of one of our models: other libraries have a file of this name, too."""
+    """Return whether a file is the configuration of a tauleap model: other libraries have files of this name."""
     try:
         config = safe_read.read_json(path, inside=path.parent)
     except (OSError, ValueError):
@@ -181,27 +185,27 @@ def _is_model(path: Path) -> bool:
 
 
 def has_right_checksum(config: dict[str, Any], field: str = CHECKSUM) -> bool:
-    """Return whether the checksum of a configuration is right, or absent, as in files of earlier versions.
+    """Return whether the checksum of a configuration is correct, or absent, as in files of earlier versions.
 
     Args:
-        config: the content of the file.
-        field: the name of the checksum. Default: that of ``config.json``.
+        config: The content of the file.
+        field: The name of the checksum. Default: that of ``config.json``.
     """
     return field not in config or config[field] == with_checksum(config, field)[field]
 
 
 def _halved(name: str, weight: Tensor) -> Tensor:
-    """A weight of the network in float16: to eleven significant bits above 6e-5, to 3e-8 below; all else as it is."""
+    """Return a weight of the network in float16 (eleven significant bits above 6e-5), other tensors unchanged."""
     if not name.startswith("denoiser.") or weight.dtype != torch.float32:
         return weight
     half = weight.to(torch.float16)
     if not bool(half.isfinite().all()):
-        raise ValueError(f"{name} has values beyond 65504, the largest of float16: save it without compact=True")
+        raise ValueError(f"{name} has values beyond 65504, the largest number of float16: leave compact out")
     return half
 
 
 def _separate(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """On the CPU, contiguous, and none in the memory of another, as the format wants them."""
+    """Return the weights on the CPU, contiguous, without shared memory, as the file format needs them."""
     out: dict[str, Tensor] = {}
     seen: set[int] = set()
     for name, tensor in weights.items():

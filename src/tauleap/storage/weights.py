@@ -51,7 +51,7 @@ def read_header(path: Path, *, inside: Path) -> dict[str, Declared]:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
         if size < 8 or length > min(size - 8, safe_read.JSON_BYTES):
-            raise _damaged(path, f"its header declares {length:,} bytes, the file has {size:,}")
+            raise _damaged(path, f"its header declares {length:,} bytes, but the file has {size:,}")
         header = safe_read.parse_json(file.read(length), f"the header of {path}")
     if not isinstance(header, dict):
         raise _damaged(path, "its header is not a mapping of names to tensors")
@@ -62,7 +62,7 @@ def read_header(path: Path, *, inside: Path) -> dict[str, Declared]:
         declared[name], bytes_ = _declared(entry, name, path)
         end += bytes_
     if 8 + length + end != size:
-        raise _damaged(path, f"its tensors need {8 + length + end:,} bytes, the file has {size:,}")
+        raise _damaged(path, f"its tensors need {8 + length + end:,} bytes, but the file has {size:,}")
     return declared
 
 
@@ -76,7 +76,7 @@ def read_weights(path: Path, *, inside: Path, sha256: object) -> dict[str, Tenso
     """
     content = safe_read.read_bytes(path, inside=inside)
     if hashlib.sha256(content).hexdigest() != sha256:
-        problem = "is damaged, or of another model than config.json: its checksum differs"
+        problem = "is damaged, or belongs to another config.json: its checksum differs"
         raise safe_read.UnreadableError(path, problem, safe_read.MODEL_REMEDY)
     return load_bytes(content, path)
 
@@ -99,9 +99,9 @@ def _declared(entry: Any, name: str, path: Path) -> tuple[Declared, int]:
         bytes_ = math.prod(sides) * dtype.itemsize
         fits = _side(end) - _side(begin) == bytes_
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(path, f"its header does not declare a dtype, a shape and a place of {name!r}") from error
+        raise _damaged(path, f"its header has no valid dtype, shape and data_offsets of {name!r}") from error
     if not fits:
-        raise _damaged(path, f"the shape and the place of {name!r} differ in size")
+        raise _damaged(path, f"the shape and the data_offsets of {name!r} have different sizes")
     return Declared(dtype, sides), bytes_
 
 

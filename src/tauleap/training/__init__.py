@@ -1,4 +1,4 @@
-"""Training, on Lightning Fabric: one core or many machines, and nothing lost when it is killed."""
+"""Train models with Lightning Fabric, on one core or many machines; a killed run resumes from its checkpoint."""
 
 from tauleap.training.augment import LabelDropout, flip_left_right
 from tauleap.training.loop import Result, train

@@ -1,4 +1,4 @@
-"""What becomes of a batch before it is learnt from: functions for ``Recipe(prepare=...)``."""
+"""Augment and modify training batches: functions for ``Recipe(prepare=...)``."""
 
 from __future__ import annotations
 
@@ -13,30 +13,40 @@ from tauleap.training.recipe import Batch
 
 
 def flip_left_right(batch: Batch, generator: torch.Generator) -> Batch:
-    """Each picture (channels, height, width) is mirrored with probability 1/2, as in the paper (Appendix H.2).
+    """Mirror each image with probability 1/2, as in the paper (Appendix H.2).
 
-    What is given and what is missing is mirrored with its picture; a condition is kept as it is. A model learns the law
-    of pictures that are as likely as their mirror images: not for digits and letters.
+    Masks of observed and missing pixels are mirrored with their image; the condition stays as it is. The model learns a
+    distribution that is symmetric under reflection, so this does not suit digits or letters.
 
-    >>> pictures = torch.tensor([1, 2, 3]).expand(4, 1, 1, 3)
-    >>> flip_left_right(Batch(pictures), torch.Generator().manual_seed(0)).x0.flatten(1).tolist()
+    Args:
+        batch: Images (batch, channels, height, width).
+        generator: The source of randomness.
+
+    Returns:
+        The batch, with about half of its images mirrored.
+
+    Raises:
+        ValueError: The rows are not images with three axes.
+
+    >>> images = torch.tensor([1, 2, 3]).expand(4, 1, 1, 3)
+    >>> flip_left_right(Batch(images), torch.Generator().manual_seed(0)).x0.flatten(1).tolist()
     [[1, 2, 3], [1, 2, 3], [3, 2, 1], [1, 2, 3]]
     """
     x = batch.x0
     if x.ndim != 4:
         raise ValueError(
-            f"flip_left_right is for pictures (batch, channels, height, width), got rows of shape {tuple(x.shape[1:])}"
+            f"flip_left_right needs images (batch, channels, height, width), got rows of shape {tuple(x.shape[1:])}"
         )
     mirrored = (_draw.uniforms((len(x),), x.device, generator) < 0.5)[:, None, None, None]
 
-    def turn(value: Tensor) -> Tensor:
+    def mirror(value: Tensor) -> Tensor:
         return torch.where(mirrored, value.flip(-1), value)
 
     observed = batch.observed
     return Batch(
-        turn(x),
-        None if observed is None else Observed(turn(observed.mask), turn(observed.values)),
-        None if batch.missing is None else turn(batch.missing.expand(x.shape)),
+        mirror(x),
+        None if observed is None else Observed(mirror(observed.mask), mirror(observed.values)),
+        None if batch.missing is None else mirror(batch.missing.expand(x.shape)),
         batch.condition,
     )
 

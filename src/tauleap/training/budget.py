@@ -1,9 +1,10 @@
-"""As many steps as there is time for, with looks at held-out rows on the way."""
+"""Train for a limited time: choose the number of steps from the measured speed, and validate regularly."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -18,8 +19,10 @@ from tauleap.training.ranks import largest
 from tauleap.training.recipe import Recipe, Settings
 from tauleap.training.run import Run
 
-_LOOKS = 8
-KEEP = _LOOKS + 2
+_VALIDATIONS = 8
+_PARTS = (0.1, 0.4, 1.0)
+"""Fractions of the time after which the number of steps is estimated again."""
+KEEP = _VALIDATIONS + 2
 """Checkpoints that are kept by default: those of all validations, the first and the last."""
 
 
@@ -33,18 +36,21 @@ def train_until(
     console: Console,
     checkpoint_every: int | None = None,
 ) -> Result:
-    """Train for ``steps``, or for as many as there is time for.
+    """Train for ``steps``, or for as many steps as the time allows.
 
     The first rank reads the clock, and all ranks follow it.
 
     Args:
-        end: when to stop, as ``time.monotonic()`` has it.
-        recipe: what to train; how often it is validated follows from the steps.
-        steps: where to stop, if not only by the time.
-        run: where, and on which devices. Steps that were made in its folder before do not count.
-        fabric: the processes that ``run`` has started.
-        console: where progress shows.
-        checkpoint_every: steps between checkpoints; by default there is one for each validation.
+        end: The time at which to stop, as a value of ``time.monotonic()``.
+        recipe: What to train; the number of steps decides how often it is validated.
+        steps: The step at which to stop; None for the time limit alone.
+        run: The folder and the devices. Earlier steps of a resumed run do not count.
+        fabric: The processes that ``run`` has started.
+        console: Where progress is shown.
+        checkpoint_every: Steps between checkpoints. Default: one checkpoint per validation.
+
+    Returns:
+        The last step, the checkpoint, and why training stopped.
     """
 
     def seconds_left() -> float:
@@ -58,9 +64,11 @@ def train_until(
     if steps is not None:
         return resume(steps, seconds_left())
     done = fabric.broadcast(Checkpoints(run.folder, run.keep).last_step())
-    # A few steps tell the pace badly on a busy machine, so it is looked at again when the first estimate is done.
-    pace = largest(fabric, [round(1e6 * _seconds_a_step(recipe, fabric, run.accumulate))])[0] / 1e6
+    # A few steps are a poor estimate of the speed on a busy machine, so it is measured again after the first part.
+    pace = largest(fabric, [round(1e6 * _seconds_per_step(recipe, fabric, run.accumulate))])[0] / 1e6
     total = left = seconds_left()
+    if recipe.settings.decay == "end":
+        return _by_parts(resume, seconds_left, done, pace)
     while True:
         result = resume(done + max(1, int(0.95 * left / pace)), left)
         more = seconds_left()
@@ -69,8 +77,26 @@ def train_until(
         pace, done, left = (left - more) / (result.step - done), result.step, more
 
 
+def _by_parts(
+    resume: Callable[[int, float], Result], seconds_left: Callable[[], float], done: int, pace: float
+) -> Result:
+    """Train with a learning rate that decays to the last step, whose number is estimated again after each part.
+
+    A last step that moves by a few percent hardly changes the learning rates before it.
+    """
+    total = seconds_left()
+    for part in _PARTS:
+        left = seconds_left()
+        stop = left if part == 1 else max(0.1, left - (1 - part) * total)
+        result = resume(done + max(1, int(0.97 * left / pace)), stop)
+        if result.stopped != "minutes" or result.step == done or part == 1:
+            return result
+        pace, done = (left - seconds_left()) / (result.step - done), result.step
+    raise AssertionError("the last part ends the loop")
+
+
 def _with_steps(settings: Settings, steps: int, checkpoint_every: int | None) -> Settings:
-    every = max(100, steps // _LOOKS)
+    every = max(100, steps // _VALIDATIONS)
     if checkpoint_every is not None:
         # Only what has a checkpoint can be chosen by its validation.
         every = -(-every // checkpoint_every) * checkpoint_every
@@ -80,12 +106,13 @@ def _with_steps(settings: Settings, steps: int, checkpoint_every: int | None) ->
         checkpoint_every=every if checkpoint_every is None else checkpoint_every,
         log_every=max(1, min(100, steps // 20)),
         validate_every=every,
-        validation_rows=4 * settings.batch_size,
+        # A hundredth of the trained rows, four draws each: about a tenth of the time for all validations.
+        validation_rows=max(4 * settings.batch_size, min(4096, steps * settings.batch_size // 100)),
     )
 
 
-def _seconds_a_step(recipe: Recipe, fabric: Fabric, accumulate: int) -> float:
-    """Measure a few steps of this rank's part of a batch, on a model that is thrown away."""
+def _seconds_per_step(recipe: Recipe, fabric: Fabric, accumulate: int) -> float:
+    """Return the median time of a few steps on this rank's part of a batch, with a model that is then discarded."""
     data, _ = recipe.data()
     device = fabric.device
     generator = torch.Generator(_device.generator_device(device)).manual_seed(0)
@@ -110,5 +137,5 @@ def _seconds_a_step(recipe: Recipe, fabric: Fabric, accumulate: int) -> float:
             optimizer.zero_grad()
             _device.synchronize(device)
             took.append(time.monotonic() - start)
-    rest = sorted(took[1:])  # the first time there is more to do
+    rest = sorted(took[1:])  # the first step also allocates and compiles
     return accumulate * rest[len(rest) // 2]

@@ -1,9 +1,9 @@
-"""Checkpoints on disk: whole or not there, checked when read, the last few kept.
+"""Checkpoints on disk: written atomically, verified when read, and the newest few kept.
 
 step-00001000/
     config.json, model.safetensors    the model, with averaged weights, for tauleap.load
-    recipe.json                       what is trained, as the run resolved it, with versions
-    state.pt                          what is needed to go on; read with weights_only=True
+    recipe.json                       the resolved recipe and the versions of the software
+    state.pt                          the state needed to resume; read with weights_only=True
     manifest.json                     sizes and SHA-256 of the others
 latest -> step-00001000
 """
@@ -29,92 +29,115 @@ _NEW_FOLDER = "write the name of a new folder (--out, or out=...) to start again
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """One that was found whole."""
+    """A checkpoint folder and its step."""
 
     step: int
     folder: Path
 
     def read(self, name: str) -> bytes:
-        """The contents of a file."""
+        """Return the content of a file.
+
+        Args:
+            name: The name of the file in the checkpoint.
+        """
         return safe_read.read_bytes(self.folder / name, inside=self.folder)
 
 
 class Checkpoints:
-    """The checkpoints in ``folder``; the last ``keep`` are kept."""
+    """The checkpoints of a run.
+
+    Args:
+        folder: The folder of the run.
+        keep: How many of the newest to keep, >= 1.
+    """
 
     def __init__(self, folder: Path, keep: int) -> None:
         if keep < 1:
-            raise ValueError(f"at least one checkpoint must be kept, got keep={keep}")
+            raise ValueError(f"keep must be >= 1, got {keep}")
         self.folder, self.keep = folder, keep
 
     def write(self, step: int, files: Mapping[str, bytes]) -> Checkpoint:
-        """Adds a checkpoint, then removes the oldest; one to which the user has added a file stays."""
+        """Add a checkpoint, then remove the oldest ones, except those to which the user has added a file.
+
+        Args:
+            step: The number of steps made.
+            files: Content by file name.
+        """
         path = self.folder / f"step-{step:08d}"
         if os.path.lexists(path) and not (path.is_dir() and not any(path.iterdir())):
-            raise FileExistsError(f"{path} is in the way of a checkpoint: move it away and give the same command again")
+            raise FileExistsError(
+                f"{path} already exists and is not a checkpoint: move it away and run the same command again"
+            )
         with _files.atomic_dir(path) as unfinished:
             for name, content in {**files, MANIFEST: manifest.to_bytes(files)}.items():
                 (unfinished / name).write_bytes(content)
         return self.publish(Checkpoint(step, path))
 
     def publish(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Makes a checkpoint the latest, removes all but the last few, and returns it."""
+        """Make a checkpoint the latest, remove old ones, and return it.
+
+        Args:
+            checkpoint: One of this run.
+        """
         _files.replace_symlink(self.folder / LATEST, checkpoint.folder.name)
         for old in self._found()[: -self.keep]:
             owned.remove_folder(old.folder, CHECKPOINT_FILES)
         return checkpoint
 
     def newest(self, say: Callable[[str], None]) -> Checkpoint | None:
-        """The newest that is whole; damaged ones after it are put aside and named.
+        """Return the newest intact checkpoint, None if there is none; rename newer ones that are damaged.
+
+        Args:
+            say: Called with one line per file that was renamed.
 
         Raises:
-            ValueError: All are damaged, or were put aside. Nothing is changed then: their models may be whole.
+            ValueError: All are damaged or were renamed earlier. Nothing is changed then: their models may be intact.
         """
         latest, found = self.folder / LATEST, self._found()
         is_copied = os.path.lexists(latest) and not latest.is_symlink()  # we make links; a copy may hold a folder
         if is_copied and not found:
-            raise ValueError(f"{self.folder} has {LATEST}, but none of its checkpoints: {_NEW_FOLDER}")
+            raise ValueError(f"{self.folder} has a copy of {LATEST}, but no checkpoints: {_NEW_FOLDER}")
         damaged: list[tuple[Checkpoint, str]] = []
-        while found and (trouble := _trouble(found[-1].folder)) is not None:
-            damaged.append((found.pop(), trouble))
+        while found and (problem := _problem(found[-1].folder)) is not None:
+            damaged.append((found.pop(), problem))
         if not found:
-            aside = [path.name for path in _put_aside(self.folder)]
-            if damaged or aside:
-                told = f"{damaged[0][0].folder.name}: {damaged[0][1]}" if damaged else ", ".join(aside)
-                raise ValueError(f"every checkpoint in {self.folder} is damaged ({told}): {_NEW_FOLDER}")
+            renamed = [path.name for path in _damaged_folders(self.folder)]
+            if damaged or renamed:
+                reason = f"{damaged[0][0].folder.name}: {damaged[0][1]}" if damaged else ", ".join(renamed)
+                raise ValueError(f"every checkpoint in {self.folder} is damaged ({reason}): {_NEW_FOLDER}")
             return None
         if is_copied:
-            say(f"{latest} is not a link to a checkpoint: it was put aside as {owned.set_aside(latest, 'copied').name}")
-        for checkpoint, trouble in damaged:
+            say(f"{latest} is not a link to a checkpoint: it was renamed to {owned.set_aside(latest, 'copied').name}")
+        for checkpoint, problem in damaged:
             name = owned.set_aside(checkpoint.folder, "damaged").name
-            say(f"the checkpoint {checkpoint.folder} is damaged: {trouble}; it was put aside as {name}")
+            say(f"the checkpoint {checkpoint.folder} is damaged: {problem}; it was renamed to {name}")
         if damaged:
-            say(f"going on from the previous checkpoint, {found[-1].folder}")
+            say(f"resuming from the previous checkpoint, {found[-1].folder}")
         # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
         if latest.resolve() not in [each.folder.resolve() for each in found]:
             _files.replace_symlink(latest, found[-1].folder.name)
         return found[-1]
 
     def last_step(self) -> int:
-        """The step of the newest, 0 where there is none."""
+        """Return the step of the newest checkpoint, 0 if there is none."""
         found = self._found()
         return found[-1].step if found else 0
 
     def last_good(self) -> str:
-        """Names the newest for a message."""
+        """Return a sentence that names the newest checkpoint."""
         found = self._found()
         return f"the last good checkpoint is {found[-1].folder}" if found else "there is no checkpoint yet"
 
     def explaining_full_disk(self) -> AbstractContextManager[None]:
-        """Adds to the error of a full disk what to do about it."""
+        """Return a context in which the error of a full disk names the newest checkpoint and the remedy."""
         return explaining_full_disk(self.folder, lambda: f"; {self.last_good()}")
 
     def _found(self) -> list[Checkpoint]:
         return [Checkpoint(step, path) for step, path in checkpoint_folders(self.folder)]
 
 
-def _put_aside(run: Path) -> list[Path]:
-    """The checkpoints that were put aside because they are damaged."""
+def _damaged_folders(run: Path) -> list[Path]:
+    """Return the checkpoints that were renamed because they are damaged."""
     return sorted(
         path
         for path in (run.iterdir() if run.is_dir() else ())
@@ -123,15 +146,19 @@ def _put_aside(run: Path) -> list[Path]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether a folder holds a checkpoint all of whose checksums are right."""
+    """Return whether a folder holds a checkpoint whose checksums are all correct.
+
+    Args:
+        folder: The folder of the checkpoint.
+    """
     try:
-        return (folder / MANIFEST).is_file() and _trouble(folder) is None
+        return (folder / MANIFEST).is_file() and _problem(folder) is None
     except ValueError:  # of another version of tauleap, but a checkpoint
         return True
 
 
-def _trouble(folder: Path) -> str | None:
-    """What is wrong with a checkpoint; None where nothing is."""
+def _problem(folder: Path) -> str | None:
+    """Return the problem of a damaged checkpoint, None for an intact one."""
     try:
         found = Manifest(folder)
         for name in found.files:

@@ -1,7 +1,7 @@
-"""One optimizer step on any number of devices, and the engine's state as a checkpoint holds it.
+"""One optimizer step on any number of devices, and the state that a checkpoint stores.
 
-All draws are made for the whole batch and cut by rank (and by piece, where gradients are accumulated), so any number of
-ranks and pieces gives the gradient that one process gives with the whole batch.
+Random numbers are drawn for the whole batch and then split by rank, and by part where gradients are accumulated. So the
+gradient does not depend on the number of ranks and parts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,21 @@ _NETWORK = "denoiser.network."
 
 
 class Engine:
-    """The model, wrapped for the devices, with its optimizer, its average and its place in the data."""
+    """The model on its devices, with its optimizer, the average of its weights and the order of the data.
+
+    Args:
+        fabric: The processes of the run.
+        recipe: What is trained.
+        model: The model, with its initial weights.
+        data: The training rows.
+        accumulate: Parts into which each rank's share of a batch is split. Default: 1.
+        compile: Whether to compile the network. Default: false.
+
+    Raises:
+        ValueError: The batch size is not a multiple of the number of parts, or weights outside the network would not be
+            trained.
+        TypeError: The denoiser has no network.
+    """
 
     def __init__(
         self, fabric: Fabric, recipe: Recipe, model: Model, data: Dataset, *, accumulate: int = 1, compile: bool = False
@@ -50,67 +64,83 @@ class Engine:
         pieces = fabric.world_size * accumulate
         if settings.batch_size % pieces:
             raise ValueError(
-                f"the batch size must be a multiple of {pieces}, for {fabric.world_size} devices and {accumulate} "
-                f"pieces on each, got {settings.batch_size}"
+                f"batch_size must be a multiple of {pieces} (devices {fabric.world_size} x accumulate {accumulate}), "
+                f"got {settings.batch_size}"
             )
         self._size = settings.batch_size // pieces
         if self._size % recipe.objective.samples_per_time:
             raise ValueError(
-                f"{recipe.objective!r} has {recipe.objective.samples_per_time} samples share a time, which must divide "
-                f"the {self._size} samples of a piece, so that any number of pieces gives the same gradient"
+                f"samples_per_time of the objective is {recipe.objective.samples_per_time}, which must divide the "
+                f"{self._size} samples per device and accumulation step: write another batch_size or samples_per_time"
             )
         self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
         where = _device.generator_device(fabric.device)
         self._generators = [PartOfBatch(part, pieces, where) for part in self._parts]
         self._order = Order(len(data), settings.seed)
-        self._config = configuration(model)  # while the network can still be described
+        self._config = configuration(model)  # before the network is wrapped
         self._plain = _network_of(model)
         _device.check_weights(self._plain, fabric.device)
         model.reverse.to(fabric.device)
         on_first(fabric, self._check_network)
         network: Any = torch.compile(self._plain) if compile else self._plain
         self.network = fabric.setup_module(network)
-        self._wrapped: nn.Module = self.network._forward_module  # the one that torch's state functions know
-        # Made after the network was moved: on some devices, and where they are cut, its parameters are others then.
+        self._wrapped: nn.Module = self.network._forward_module  # the module that torch's state functions expect
+        # Created after the network was moved: on some devices, and when sharded, its parameters are replaced.
         parameters = self._plain.parameters()
         # A fused step unscales gradients itself, after they were clipped: not with the scaler of 16-mixed.
         fused = getattr(fabric.strategy.precision, "scaler", None) is None
-        self.optimizer = torch.optim.Adam(parameters, lr=settings.lr, betas=settings.betas, fused=fused)
+        numbers: dict[str, Any] = {"lr": settings.lr, "betas": settings.betas, "fused": fused}
+        self.optimizer = (
+            torch.optim.Adam(parameters, **numbers)
+            if settings.weight_decay is None
+            else torch.optim.AdamW(parameters, weight_decay=settings.weight_decay, **numbers)
+        )
         self._fabric_optimizer: Any = fabric.setup_optimizers(self.optimizer)
         self._parameters = [p for p in self._plain.parameters() if p.requires_grad]
-        # On one device in full precision Fabric's wrappers do nothing, and take as long as a small network.
-        self._alone = isinstance(fabric.strategy, SingleDeviceStrategy) and settings.precision in ("32-true", "64-true")
-        model.denoiser.network = network if self._alone else self.network
+        # On one device in full precision Fabric's wrappers change nothing, but take as long as a small network.
+        self._is_single = isinstance(fabric.strategy, SingleDeviceStrategy) and settings.precision in (
+            "32-true",
+            "64-true",
+        )
+        model.denoiser.network = network if self._is_single else self.network
         self.ema = Ema(self._parameters, settings.ema)
 
     def step(self, n: int) -> dict[str, Tensor]:
-        """The n-th step, counted from 0: the loss, its terms, and the norm of the gradient before it was clipped."""
+        """Make a step, and return the loss, its terms, and the norm of the gradient before clipping.
+
+        Args:
+            n: The number of the step, from 0.
+        """
         values = self.backward(n)
         rate = self.settings.learning_rate(n)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.settings.clip is not None:
             values["gradient_norm"] = self._clip(self.settings.clip)
-        (self.optimizer if self._alone else self._fabric_optimizer).step()
+        (self.optimizer if self._is_single else self._fabric_optimizer).step()
         for parameter in self._parameters:
             parameter.grad = None
         self.ema.update(n + 1)
         return values
 
     def _clip(self, largest_norm: float) -> Tensor:
-        """Scales the gradient down to this norm; the norm before."""
-        if not self._alone:
+        """Scale the gradient down to a norm, and return the norm before."""
+        if not self._is_single:
             norm: Any = self.fabric.clip_gradients(
                 self.network, self._fabric_optimizer, max_norm=largest_norm, error_if_nonfinite=False
             )
-            return norm.full_tensor() if isinstance(norm, DTensor) else norm  # of weights that are cut between ranks
+            return norm.full_tensor() if isinstance(norm, DTensor) else norm  # of sharded weights
         gradients = [p.grad for p in self._parameters if p.grad is not None]
         norm = nn.utils.get_total_norm(gradients, foreach=True)
         nn.utils.clip_grads_with_norm_(self._parameters, largest_norm, norm, foreach=True)
         return norm
 
     def backward(self, n: int) -> dict[str, Tensor]:
-        """Makes the gradient of the n-th step's batch: the loss and its terms, for this rank's part of the batch."""
+        """Compute the gradient of a step's batch, and return loss and terms of this rank's part of the batch.
+
+        Args:
+            n: The number of the step, from 0.
+        """
         seed, pieces = self.settings.seed, len(self._parts)
         _device.seed_defaults(self.fabric.device, derive_seed(seed, "dropout", n, self.fabric.global_rank))
         values: dict[str, Tensor] = {}
@@ -122,7 +152,7 @@ class Engine:
             batch = self._masked(batch, generator, n)
             generator.manual_seed(derive_seed(seed, "noise", n))
             more = part != self._parts[-1]
-            with self.fabric.no_backward_sync(self.network) if more and not self._alone else nullcontext():
+            with self.fabric.no_backward_sync(self.network) if more and not self._is_single else nullcontext():
                 loss = self.recipe.objective(
                     self.model.reverse,
                     batch.x0,
@@ -132,8 +162,8 @@ class Engine:
                     generator=generator,
                 )
                 mean = loss.value.mean()
-                share = mean if pieces == 1 else mean / pieces
-                share.backward() if self._alone else self.fabric.backward(share)
+                scaled = mean if pieces == 1 else mean / pieces
+                scaled.backward() if self._is_single else self.fabric.backward(scaled)
             parts = {"loss": mean.detach()} | {name: term.detach().mean() for name, term in loss.terms.items()}
             if pieces == 1:
                 return parts
@@ -143,7 +173,7 @@ class Engine:
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """Inside the block the model is the one to sample and evaluate: averaged weights, no dropout, no gradients."""
+        """Prepare the model for sampling and evaluation inside the block: averaged weights, no dropout or gradients."""
         self.network.eval()
         try:
             with self.ema.swapped(), torch.no_grad():
@@ -152,13 +182,18 @@ class Engine:
             self.network.train()
 
     def weights_are_finite(self) -> bool:
-        """Whether every weight, and every average, is a number."""
+        """Return whether every weight and every average is finite."""
         tensors = [*self._plain.parameters(), *self.ema.averages]
         here = all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
         return largest(self.fabric, [not here]) == [0]
 
     def files(self, step: int, more: dict[str, Any]) -> dict[str, bytes]:
-        """What a checkpoint holds of the engine, and ``more`` beside it; every rank must ask, the first gets it."""
+        """Return the files of a checkpoint, on the first rank; every rank must call this.
+
+        Args:
+            step: The number of steps made.
+            more: Further entries of the state.
+        """
         first = self.fabric.is_global_zero
         rest = more | {
             "step": step,
@@ -170,28 +205,32 @@ class Engine:
             "optimizer": state.get_optimizer(self._wrapped, self.optimizer),
         }
         raw = state.get_weights(self._wrapped)
-        kept = state.to_bytes(rest | {"weights": raw}) if first else b""
+        stored = state.to_bytes(rest | {"weights": raw}) if first else b""
         with self.ema.swapped():
             averaged = {f"{_NETWORK}{name}": value for name, value in state.get_weights(self._wrapped).items()}
             published = as_files(self._config, self._beside_network() | averaged) if first else {}
-        return published | {STATE: kept}
+        return published | {STATE: stored}
 
     def restore(self, checkpoint: Checkpoint) -> dict[str, Any]:
-        """Takes the state of a checkpoint, and gives what is the caller's in it."""
-        kept = state.from_bytes(checkpoint.read(STATE), checkpoint.folder / STATE)
+        """Set the state to that of a checkpoint, and return it with the further entries of :meth:`files`.
+
+        Args:
+            checkpoint: A checkpoint of this recipe.
+        """
+        stored = state.from_bytes(checkpoint.read(STATE), checkpoint.folder / STATE)
         published = load_bytes(checkpoint.read(WEIGHTS), checkpoint.folder / WEIGHTS)
         with safe_read.explaining(checkpoint.folder, state.REMEDY):
-            self._take(kept, published)
-        return kept
+            self._set_state(stored, published)
+        return stored
 
-    def _take(self, kept: dict[str, Any], published: dict[str, Tensor]) -> None:
+    def _set_state(self, stored: dict[str, Any], published: dict[str, Tensor]) -> None:
         averaged = {key.removeprefix(_NETWORK): v for key, v in published.items() if key.startswith(_NETWORK)}
         state.set_weights(self._wrapped, averaged)
         self.ema.take_weights()
-        state.set_weights(self._wrapped, kept["weights"])
-        state.set_optimizer(self._wrapped, self.optimizer, kept["optimizer"])
-        self.fabric.strategy.precision.load_state_dict(kept["precision"])
-        state.set_rng(self.fabric, kept["rng"])
+        state.set_weights(self._wrapped, stored["weights"])
+        state.set_optimizer(self._wrapped, self.optimizer, stored["optimizer"])
+        self.fabric.strategy.precision.load_state_dict(stored["precision"])
+        state.set_rng(self.fabric, stored["rng"])
 
     def batch(self, data: Dataset, index: Tensor, generator: torch.Generator) -> Batch:
         """Return rows on the device, after the recipe's ``prepare``.
@@ -199,7 +238,7 @@ class Engine:
         Args:
             data: the dataset.
             index: positions of rows, int64 (n,).
-            generator: of the random draws of ``prepare``.
+            generator: the source of randomness of ``prepare``.
         """
         rows = data.batch(index, self.fabric.device)
         batch = Batch(rows.x, missing=rows.missing, condition=rows.condition)
@@ -229,18 +268,22 @@ class Engine:
             self.model.reverse.posterior(batch.x0, 0.5, observed=batch.observed, condition=batch.condition)
 
     def _beside_network(self) -> dict[str, Tensor]:
-        """The model's buffers outside its network."""
+        """Return the model's buffers outside its network."""
         return {key: v for key, v in self.model.reverse.state_dict().items() if not key.startswith(_NETWORK)}
 
 
 def _network_of(model: Model) -> nn.Module:
     network = getattr(model.denoiser, "network", None)
     if not isinstance(network, nn.Module):
-        raise TypeError(f"a {type(model.denoiser).__name__} has no network to train: write NetworkDenoiser(network)")
+        raise TypeError(
+            f"the denoiser {type(model.denoiser).__name__} has no network to train: write NetworkDenoiser(network)"
+        )
     # Fabric and ``compile`` wrap it again.
     network = model.denoiser.network = unwrapped(network)
     inside = {id(p) for p in network.parameters()}
     outside = [name for name, p in model.reverse.named_parameters() if id(p) not in inside]
     if outside:
-        raise ValueError(f"only the weights of denoiser.network are trained, but there are others: {outside}")
+        raise ValueError(
+            f"only weights of denoiser.network are trained, but the model also has {outside}: move them there"
+        )
     return network

@@ -37,11 +37,11 @@ _CLUSTERS = (SLURMEnvironment, LSFEnvironment, MPIEnvironment)
 
 
 def check_devices(run: Run, precision: str = "32-true") -> torch.device:
-    """Return the device of a run, after a check that this machine can do what the run asks for.
+    """Return the device of a run, after checking that this machine supports it.
 
     Args:
         run: the devices, machines and strategy.
-        precision: of the network, as :class:`tauleap.training.Settings` has it. Default: "32-true".
+        precision: the precision of the network, see :class:`tauleap.training.Settings`. Default: "32-true".
 
     Raises:
         ValueError: There is no such device, there are fewer of them, or they do not support the strategy or precision.
@@ -57,13 +57,15 @@ def check_devices(run: Run, precision: str = "32-true") -> torch.device:
         raise ValueError(f"strategy fsdp supports precision 32-true and bf16-mixed, got {precision}")
     external = "TORCHELASTIC_RUN_ID" in os.environ
     if (external or run.strategy != "auto" or run.devices * run.nodes > 1) and not _device.can_be_several(device):
-        raise ValueError(f"several devices at once must be of type cpu or cuda, got {device.type}: leave out devices")
+        raise ValueError(
+            f"devices > 1 and strategy need the device type cpu or cuda, got {device.type}: leave them out"
+        )
     if distributed.is_available() and distributed.is_initialized():
         _check_world(run, distributed.get_world_size())
     if external or run.devices * run.nodes == 1:
         return device
     if device.index is not None:
-        raise ValueError(f"{device} is one device, got devices={run.devices}: write {device.type} for the first ones")
+        raise ValueError(f"device {device} is a single device, but devices={run.devices}: write device={device.type}")
     if "LOCAL_RANK" in os.environ:  # one of the processes of a run that was checked when it started them
         return device
     if any(cluster.detect() for cluster in _CLUSTERS):
@@ -71,16 +73,16 @@ def check_devices(run: Run, precision: str = "32-true") -> torch.device:
     # Lightning's own way: the same command on every machine, each with the address of the first and its number.
     if run.nodes > 1 and not {"MASTER_ADDR", "NODE_RANK"} <= os.environ.keys():
         raise ValueError(
-            f"nodes={run.nodes} needs a program that starts every machine, and would wait for the others for ever: "
-            f"write torchrun --nnodes {run.nodes} on each of them, or start it by a scheduler such as Slurm"
+            f"nodes={run.nodes} needs a launcher on every machine: start the program with "
+            f"torchrun --nnodes {run.nodes} on each of them, or with a scheduler such as Slurm"
         )
     if _device.is_host(device):
         if run.devices > (cores := _device.cpu_cores()):
-            raise ValueError(
-                f"devices must be at most {cores} here, the number of CPU cores, got {run.devices}: each is a process"
-            )
+            raise ValueError(f"devices must be <= {cores}, the number of CPU cores of this machine, got {run.devices}")
     elif run.devices > (count := _device.count_devices(device.type)):
-        raise ValueError(f"devices must be at most {count} here, the number of type {device.type}, got {run.devices}")
+        raise ValueError(
+            f"devices must be <= {count}, the number of {device.type} devices of this machine, got {run.devices}"
+        )
     return device
 
 
@@ -89,10 +91,10 @@ def launch(run: Run, precision: str) -> Fabric:
 
     Args:
         run: the devices, machines and strategy.
-        precision: of the network.
+        precision: the precision of the network.
 
     Returns:
-        Fabric, with this process in its place among the ranks.
+        Fabric, which knows the rank of this process.
     """
     device = check_devices(run, precision)
     (devices, nodes), strategy = run.places(), run.strategy
@@ -122,29 +124,29 @@ def launch(run: Run, precision: str) -> Fabric:
 
 
 def _check_world(run: Run, processes: int) -> None:
-    """Refuse a number of processes other than that of the run: each would train on a part of every batch only."""
+    """Raise ValueError if the number of processes is not that of the run: each would train on a part of the batch."""
     if processes != run.ranks:
         raise ValueError(
-            f"this program runs in {processes} {'process' if processes == 1 else 'processes'}, and devices x nodes is "
-            f"{run.ranks}: write the same number for every run of a program, or another program"
+            f"this program runs in {processes} {'process' if processes == 1 else 'processes'}, but devices x nodes is "
+            f"{run.ranks}: use the same number of processes for all runs of one program"
         )
 
 
 def _check_program(devices: int) -> None:
-    """Refuse a program that Fabric would have to start again and cannot: one that is neither a module nor a file."""
+    """Raise ValueError if Fabric cannot start the program again, because it is neither a module nor a file."""
     started = {"LOCAL_RANK", "TORCHELASTIC_RUN_ID"} & os.environ.keys() or any(each.detect() for each in _CLUSTERS)
     main = sys.modules["__main__"]
     is_file = getattr(main, "__file__", None) is not None and Path(sys.argv[0]).is_file()
     if not started and main.__spec__ is None and not is_file:
         raise ValueError(
-            f"devices={devices} starts this program once per device, which needs a file, and it was typed or piped in: "
-            "write it into a file, and run python FILE"
+            f"devices={devices} starts this program once per device, which needs a file, but it was typed or piped in: "
+            "save it as a file and run python FILE"
         )
 
 
 @contextmanager
 def _default_signals() -> Iterator[None]:
-    """Let signals end the process within the block: handlers in Python are not run while it waits for other ranks."""
+    """Restore the default action of signals within the block: Python handlers do not run while it waits for ranks."""
     swapped: dict[signal.Signals, Any] = {}
     if threading.current_thread() is threading.main_thread():  # elsewhere Python does not allow handlers
         found = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -159,10 +161,10 @@ def _default_signals() -> Iterator[None]:
 
 
 def _shard(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
-    """Cut every weight of the network between the ranks.
+    """Shard every weight of the network over the ranks.
 
-    The whole weights are freed after each forward pass: what is kept would not follow the averaged weights, which are
-    swapped in for validation.
+    The full weights are freed after each forward pass: cached ones would not follow the averaged weights, which replace
+    them during validation.
     """
     # Before FSDP's own hook, which changes made in place to a view of another tensor would drop.
     network.register_forward_hook(lambda _, __, out: out.clone() if out._is_view() else out)
@@ -193,7 +195,7 @@ class _OtherAccelerator(Accelerator):
 
     @staticmethod
     def is_available() -> bool:
-        return True  # what was resolved is
+        return True  # a device that was resolved is available
 
     @staticmethod
     def name() -> str:

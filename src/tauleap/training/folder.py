@@ -24,7 +24,7 @@ MARKER = "tauleap-run.json"
 LOGS = ("train", "validation")
 """The kinds of rows that are logged, each in a CSV file of its name."""
 SAMPLES = "samples"
-"""Pictures of samples by the step, or the samples in the form of the data."""
+"""Images of samples by step, or the samples in the format of the data."""
 
 _OWN = re.compile(
     rf"latest|report\.json|(?:damaged-(?:[0-9]+-)?)?(?:{'|'.join(LOGS)})\.csv|step-[0-9]{{8,}}|{SAMPLES}(?:-[0-9]+)?"
@@ -42,10 +42,14 @@ _WHAT = "a run"
 
 
 def check_run_folder(folder: Path) -> None:
-    """Refuse a path that is a file or a folder without a run (see :func:`tauleap._files.owned.check_folder`).
+    """Raise an error for a file, or a folder that holds something else than a run.
 
     Args:
-        folder: the path, which need not exist.
+        folder: The path, which need not exist.
+
+    Raises:
+        NotADirectoryError: The path is a file.
+        ValueError: The folder holds something else.
     """
     if not _begun_without_marker(folder):
         owned.check_folder(folder, MARKER, _WHAT)
@@ -53,15 +57,15 @@ def check_run_folder(folder: Path) -> None:
 
 @contextmanager
 def run_folder(folder: Path) -> Iterator[None]:
-    """Make ``folder`` the folder of a run, hold it for this process, and remove what a killed process has left there.
+    """Make ``folder`` the folder of a run, lock it for this process, and remove unfinished files of killed processes.
 
     Args:
-        folder: the path: new, empty, or of a run.
+        folder: The path: new, empty, or of a run.
 
     Raises:
-        NotADirectoryError: the path is a file.
-        ValueError: the folder holds something else.
-        BlockingIOError: another process trains there.
+        NotADirectoryError: The path is a file.
+        ValueError: The folder holds something else.
+        BlockingIOError: Another process trains there.
     """
     content = json.dumps({"tauleap": __version__, "about": "a run of `tauleap train`; keep this file"}) + "\n"
     if _begun_without_marker(folder):
@@ -74,7 +78,11 @@ def run_folder(folder: Path) -> Iterator[None]:
 
 
 def cells_of(line: bytes) -> list[str] | None:
-    """Return the cells of a line of a log; None where it is not text of one line."""
+    """Return the cells of a line of a log, None if it is not readable text.
+
+    Args:
+        line: The line, without its end.
+    """
     try:
         text = line.removesuffix(b"\r").decode("utf-8")
         return (next(csv.reader([text], strict=True), None) or [""]) if text.isprintable() else None
@@ -83,7 +91,7 @@ def cells_of(line: bytes) -> list[str] | None:
 
 
 def _begun_without_marker(folder: Path) -> bool:
-    """Whether ``folder`` is of a run that has no marker; one that has checkpoints and other files is refused."""
+    """Return whether ``folder`` holds a run without a marker; raise ValueError if it also holds other files."""
     if not folder.is_dir() or (folder / MARKER).exists():
         return False
     checkpoints = [path for _, path in checkpoint_folders(folder)]
@@ -93,14 +101,14 @@ def _begun_without_marker(folder: Path) -> bool:
     for path in sorted(set(folder.iterdir()) - unfinished - set(checkpoints)):
         if not _OWN_BESIDE.fullmatch(path.name) or path.name.startswith("step-") or not _is_own_log(path):
             raise ValueError(
-                f"{folder} holds checkpoints, but no {MARKER}, and {path.name} is not of a run: move it elsewhere, or "
-                "write the name of a new folder (--out, or out=...)"
+                f"{folder} holds checkpoints, but no {MARKER}, and {path.name} is not part of a run: move it "
+                "elsewhere, or write the name of a new folder (--out, or out=...)"
             )
     return True
 
 
 def _is_own_log(path: Path) -> bool:
-    """Whether a file with the name of a log has the columns of one; True for other names."""
+    """Return whether a file with the name of a log has the columns of one; True for other names."""
     if path.name not in [f"{kind}.csv" for kind in LOGS]:
         return True
     if path.is_symlink() or not path.is_file():

@@ -1,4 +1,4 @@
-"""One process at a time trains in a folder."""
+"""Lock a folder, so that only one process trains there."""
 
 from __future__ import annotations
 
@@ -14,9 +14,14 @@ from tauleap._files import owned
 
 @contextmanager
 def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
-    """Holds ``folder`` for this process, or refuses; when the process ends, however it ends, the folder is free.
+    """Lock a folder for this process; the lock ends with the block or with the process.
 
-    With another ``name``, the path of the lock in the folder, only that part of the work there is held.
+    Args:
+        folder: The folder.
+        name: The path of the lock file in the folder; several names are several locks. Default: ``.lock``.
+
+    Raises:
+        BlockingIOError: Another process holds the lock.
     """
     path = folder / name
     with owned.open_plain(path, "a+", errors="replace") as file:
@@ -26,7 +31,7 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise BlockingIOError(
-                f"{folder} is in use by {holder}: wait for it, stop it, or write another folder"
+                f"{folder} is in use by {holder}: wait until it ends, stop it, or write another folder"
             ) from None
         file.seek(0)
         file.truncate()

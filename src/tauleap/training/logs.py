@@ -1,4 +1,4 @@
-"""What a run measures, step by step: CSV files, and TensorBoard where it is installed (``tauleap[tensorboard]``)."""
+"""Logs of a run: CSV files, and TensorBoard if it is installed (``pip install tauleap[tensorboard]``)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,15 @@ from tauleap.training.folder import SAMPLES, cells_of
 class Logs:
     """One CSV file per kind of row ("train", "validation"), all of whose rows have the same columns.
 
-    A run that goes on from ``step`` forgets what was written after it: the steps will come again. A file with rows that
-    cannot be read is put aside, ``say`` is called with its new name, and the other rows are kept. All of this happens
-    when the first row of a kind comes: its columns show whether the file is ours; any other file is put aside whole.
+    When a run is resumed, rows after ``step`` are removed, because these steps are repeated. If a file has rows that
+    cannot be read, a copy of it is renamed and the readable rows stay. A file with other columns is renamed. This
+    happens when the first row of a kind is written, which shows the columns.
+
+    Args:
+        folder: The folder of the run.
+        step: The step from which the run is resumed, 0 for a new run.
+        tensorboard: Whether to write TensorBoard logs too. Default: true.
+        say: Called with one line per file that was renamed. Default: nothing is called.
     """
 
     def __init__(
@@ -30,7 +36,7 @@ class Logs:
     ) -> None:
         self._folder, self._step, self._say = folder, step, say
         self._columns: dict[str, list[str]] = {}
-        # Made when the first row comes, after the first checkpoint: its thread does not say much about a full disk.
+        # Created with the first row, after the first checkpoint: its thread reports a full disk badly.
         self._make_writer = partial(_tensorboard, folder / "tensorboard", step) if tensorboard else lambda: None
 
     @cached_property
@@ -38,7 +44,13 @@ class Logs:
         return self._make_writer()
 
     def write(self, kind: str, step: int, values: Mapping[str, float]) -> None:
-        """Adds a row of a kind in :data:`tauleap.training.folder.LOGS`."""
+        """Append a row.
+
+        Args:
+            kind: One of :data:`tauleap.training.folder.LOGS`.
+            step: The number of the step.
+            values: The other columns.
+        """
         path, columns = self._folder / f"{kind}.csv", ["step", *values]
         if self._columns.get(kind) != columns:
             if not _continued(path, columns, self._step, self._say):
@@ -51,7 +63,12 @@ class Logs:
             self._writer.flush()
 
     def picture(self, step: int, pixels: np.ndarray) -> Path:
-        """Keeps a picture of samples, (height, width) or (height, width, 3) bytes."""
+        """Save an image of samples, and return its file.
+
+        Args:
+            step: The number of the step.
+            pixels: Bytes (height, width) or (height, width, 3).
+        """
         from PIL import Image
 
         folder = self._folder / SAMPLES
@@ -64,7 +81,7 @@ class Logs:
         return path
 
     def close(self) -> None:
-        """Writes what TensorBoard still holds."""
+        """Flush TensorBoard."""
         if self.__dict__.get("_writer") is not None:
             self._writer.close()
 
@@ -89,11 +106,11 @@ def _append(path: Path, row: list[Any]) -> None:
 
 
 def _continued(path: Path, columns: list[str], step: int, say: Callable[[str], object]) -> bool:
-    """Whether ``path`` is a log with these columns, without rows after ``step`` now; any other file was put aside."""
+    """Return whether ``path`` is a log with these columns, after removing rows after ``step``; rename other files."""
     if not os.path.lexists(path):
         return False
     if path.is_symlink() or not path.is_file():
-        say(f"{path} is not a regular file: it was put aside as {owned.set_aside(path, 'other').name}")
+        say(f"{path} is not a regular file: it was renamed to {owned.set_aside(path, 'other').name}")
         return False
     content = path.read_bytes()
     if b"\n" not in content and _line(columns).encode().startswith(content):
@@ -101,53 +118,53 @@ def _continued(path: Path, columns: list[str], step: int, say: Callable[[str], o
         return False
     found = cells_of(content.partition(b"\n")[0])
     if found is None or found[0] != "step":
-        say(f"{path} has no readable first line: it was put aside as {owned.set_aside(path, 'damaged').name}")
+        say(f"{path} has no readable first line: it was renamed to {owned.set_aside(path, 'damaged').name}")
     elif found != columns or b"\n" not in content:
-        say(f"{path} has other columns: it was put aside as {owned.set_aside(path, 'other').name}")
+        say(f"{path} has other columns: it was renamed to {owned.set_aside(path, 'other').name}")
     else:
-        _forget_after(path, content, step, say)
+        _remove_rows_after(path, content, step, say)
         return True
     return False
 
 
-def _forget_after(path: Path, content: bytes, step: int, say: Callable[[str], object]) -> None:
-    """Drop the rows after ``step`` from a log of ours, and a last line that was cut off."""
+def _remove_rows_after(path: Path, content: bytes, step: int, say: Callable[[str], object]) -> None:
+    """Remove the rows after ``step`` from a log, and a last line that was cut off."""
     lines = content.split(b"\n")
     cut_off = lines.pop()  # empty unless a process was killed while it wrote the line
     columns = cells_of(lines[0]) or []
     rows = {line: _step_of(line, len(columns)) for line in lines[1:]}
     bad = [number for number, line in enumerate(lines[1:], start=2) if rows[line] is None]
-    if bad or not _comes_again(cut_off, step):
-        aside = _copy_aside(path, content)
+    if bad or not _is_repeated(cut_off, step):
+        copy = _copy_of(path, content)
         where = f"line {bad[0]}" if bad else "the last line"
-        say(f"{path} has {len(bad) or 1} rows that cannot be read ({where}): the file was kept as {aside.name}")
-    kept = [line for line in lines[1:] if (at := rows[line]) is not None and at <= step]
-    if cut_off or len(kept) < len(lines) - 1:
+        say(f"{path} has {len(bad) or 1} rows that cannot be read ({where}): a copy of the file is {copy.name}")
+    remaining = [line for line in lines[1:] if (at := rows[line]) is not None and at <= step]
+    if cut_off or len(remaining) < len(lines) - 1:
         with _files.atomic_write(path) as file:
-            file.write(b"".join(line + b"\n" for line in [lines[0], *kept]))
+            file.write(b"".join(line + b"\n" for line in [lines[0], *remaining]))
 
 
-def _comes_again(cut_off: bytes, step: int) -> bool:
-    """Whether the beginning of a row may be that of one after ``step``, as a killed process leaves it."""
+def _is_repeated(cut_off: bytes, step: int) -> bool:
+    """Return whether the beginning of a row may be of a step after ``step``, which is repeated."""
     cells = cells_of(cut_off)
     if cells is None or len(cells) < 2:
         return cells is not None
     return cells[0].isdecimal() and int(cells[0]) > step
 
 
-def _copy_aside(path: Path, content: bytes) -> Path:
-    """A copy under a name that is free, or one that a killed process has made of the same bytes."""
-    aside = owned.free_name(path, "damaged")
+def _copy_of(path: Path, content: bytes) -> Path:
+    """Return a copy of a log under an unused name, or one with the same bytes that a killed process has written."""
+    copy = owned.free_name(path, "damaged")
     for old in (path.with_name(f"damaged-{path.name}"), path.with_name(f"damaged-2-{path.name}")):
         if old.is_file() and old.read_bytes() == content:
             return old
-    with _files.atomic_write(aside) as file:
+    with _files.atomic_write(copy) as file:
         file.write(content)
-    return aside
+    return copy
 
 
 def _step_of(line: bytes, columns: int) -> int | None:
-    """The step of a row of numbers, None where it is not one."""
+    """Return the step of a row of numbers, None if the row cannot be read."""
     cells = cells_of(line)
     if cells is None or len(cells) != columns or b'"' in line:
         return None

@@ -37,33 +37,55 @@ from tauleap.training.stop import Stop
 from tauleap.training.watch import draw_samples, held_out_bits
 
 RECIPE = "recipe.json"
-_LISTEN_EVERY = 16
+_CHECK_EVERY = 16
 
 
 @dataclass(frozen=True)
 class Result:
-    """Where a run has come to; ``tauleap.load(result.checkpoint)`` is its model."""
+    """The result of training; ``tauleap.load(result.checkpoint)`` returns the model.
+
+    Args:
+        step: The number of training steps made, over all resumed parts.
+        checkpoint: The folder of the last checkpoint.
+        stopped: Why training ended: "finished", "minutes", "SIGINT", "SIGTERM" or "SIGHUP".
+        first: Whether this process is the first rank, which should print and write.
+    """
 
     step: int
     checkpoint: Path
     stopped: str
-    """Why it left: "finished", "minutes", "SIGINT", "SIGTERM" or "SIGHUP"."""
     first: bool
-    """Whether this is the first rank, the one that speaks."""
 
 
 @_device.cpu_by_default
 def train(recipe: Recipe, run: Run, *, console: Console | None = None, fabric: Fabric | None = None) -> Result:
     """Train until the recipe's number of steps, resuming from the newest checkpoint in the run's folder.
 
-    Killed at any moment and started again, it gives the same weights bit for bit on the same machine. Ctrl-C,
+    A run that was killed at any moment and is resumed gives the same weights, bit for bit on the same machine. Ctrl-C,
     SIGTERM and SIGHUP end it with a checkpoint.
 
+    >>> import dataclasses, io, tempfile
+    >>> from tauleap import recipes
+    >>> recipe = recipes.digits()
+    >>> settings = dataclasses.replace(recipe.settings, steps=2, validate_every=None, sample_every=None)
+    >>> recipe = dataclasses.replace(recipe, settings=settings, data=lambda: (recipes.digits().data()[0], None))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     train(recipe, Run(folder, tensorboard=False), console=Console(file=io.StringIO())).step
+    2
+
     Args:
-        recipe: what to train.
-        run: where, and on which devices.
-        console: where progress shows, the terminal by default.
-        fabric: the processes, if ``run.launch`` has started them already.
+        recipe: What to train.
+        run: The folder, the devices and the time limit.
+        console: Where progress is shown. Default: None, the terminal.
+        fabric: The processes, if ``run.launch`` has started them already. Default: None, they are started.
+
+    Returns:
+        The last step, its checkpoint, and why training ended.
+
+    Raises:
+        ValueError: The folder holds a run of another recipe or other files, or the devices do not exist.
+        BlockingIOError: Another process trains in the folder.
+        NonFiniteError: The loss or a weight became infinite or NaN.
     """
     fabric = run.launch(recipe.settings.precision) if fabric is None else fabric
     with ExitStack() as stack:
@@ -83,8 +105,8 @@ class _Loop:
         self.deadline = math.inf if run.minutes is None else time.monotonic() + 60 * run.minutes
         self.checkpoints = Checkpoints(run.folder, run.keep)
         self.meter = Meter()
-        # Looking at a loss makes an accelerator wait, and agreeing about a stop makes ranks wait for each other.
-        self.listen_every = 1 if _device.is_host(fabric.device) else _LISTEN_EVERY
+        # Reading a loss makes an accelerator wait, and agreeing on a stop makes ranks wait for each other.
+        self.check_every = 1 if _device.is_host(fabric.device) else _CHECK_EVERY
 
         _device.seed_defaults(fabric.device, derive_seed(self.settings.seed, "weights"))
         model = recipe.model()
@@ -93,10 +115,10 @@ class _Loop:
         self.engine = Engine(fabric, recipe, model, data, accumulate=run.accumulate, compile=run.compile)
 
     def resume(self, console: Console) -> None:
-        """Take the state of the newest checkpoint, if there is one, and open the logs.
+        """Load the state of the newest checkpoint, if there is one, and open the logs.
 
         Args:
-            console: where progress shows.
+            console: Where progress is shown.
         """
         fabric, run, data = self.fabric, self.run, self.engine.data
         quiet = not fabric.is_global_zero
@@ -104,9 +126,9 @@ class _Loop:
         self.step, self.saved = 0, found
         if found is not None:
             self.step = found.step
-            kept = self.engine.restore(found)
+            stored = self.engine.restore(found)
             with safe_read.explaining(found.folder, REMEDY):
-                pending = kept["pending"]
+                pending = stored["pending"]
                 if all(len(values) == fabric.world_size for values in pending.values()):
                     self.meter.restore({name: values[fabric.global_rank] for name, values in pending.items()})
         self.watch = Stopwatch()
@@ -122,12 +144,12 @@ class _Loop:
     def train(self) -> Result:
         stopped = None
         with self.display, self.checkpoints.explaining_full_disk():
-            checkpoint = self._save()  # before the first step too: a full disk is found out at once
+            checkpoint = self._save()  # before the first step too, to detect a full disk early
             while stopped is None and self.step < self.settings.steps:
                 self.meter.add(self.engine.step(self.step))
                 self.step += 1
-                if self._due(self.listen_every) or self._due(self.settings.log_every):
-                    stopped = self._listen()
+                if self._due(self.check_every) or self._due(self.settings.log_every):
+                    stopped = self._check_stop()
                 self._report()
                 if stopped is not None or self._due(self.settings.checkpoint_every):
                     checkpoint = self._save()
@@ -136,16 +158,16 @@ class _Loop:
             self.logs.close()
         return Result(self.step, checkpoint.folder, stopped or "finished", self.fabric.is_global_zero)
 
-    def _listen(self) -> str | None:
-        """Why to leave after this step, if it is time to; fails where a loss is not a number."""
-        ago = self.meter.first_bad(1 if self.listen_every == 1 else len(self.meter))
+    def _check_stop(self) -> str | None:
+        """Return the reason to stop after this step, or None; raise NonFiniteError if a loss is not finite."""
+        ago = self.meter.first_bad(1 if self.check_every == 1 else len(self.meter))
         signal, late, bad = largest(
             self.fabric, [self.stop.signal or 0, time.monotonic() > self.deadline, -1 if ago is None else ago]
         )
         if bad >= 0:
             values = {name: mean(self.fabric, value).item() for name, value in self.meter.at(bad).items()}
-            told = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            self._fail(f"the loss of step {self.step - bad} is not a number: {told}")
+            terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
+            self._fail(f"the loss of step {self.step - bad} is not finite: {terms}")
         if self.step == self.settings.steps:
             return None
         return Signals(signal).name if signal else "minutes" if late else None
@@ -186,18 +208,18 @@ class _Loop:
 
     def _save(self) -> Checkpoint:
         if self.saved is not None and self.saved.step == self.step:
-            saved = self.saved  # the process that wrote it may have been killed before it did the rest
+            saved = self.saved  # the process that wrote it may have been killed before it published it
             return from_first(self.fabric, lambda: self.checkpoints.publish(saved))
         with self.watch.paused():
             if not self.engine.weights_are_finite():
-                self._fail(f"a weight is not a number after step {self.step}, though the loss was one")
+                self._fail(f"a weight is not finite after step {self.step}, although the loss was")
             files = self.engine.files(self.step, {"pending": gathered(self.fabric, self.meter.state())})
             files[RECIPE] = json.dumps({"recipe": self.resolved, "versions": _versions()}, indent=2).encode() + b"\n"
             checkpoint = self.saved = from_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
         return checkpoint
 
     def _find(self, console: Console) -> Checkpoint | None:
-        """The checkpoint to go on from, if there is one, and if it is of this recipe."""
+        """Return the checkpoint to resume from, None if there is none; raise ValueError if its recipe differs."""
 
         def say(text: str) -> None:
             console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
@@ -207,15 +229,17 @@ class _Loop:
             return None
         before = safe_read.parse_json(found.read(RECIPE), str(found.folder / RECIPE))
         if not isinstance(before, dict) or not isinstance(before.get("recipe"), dict) or "versions" not in before:
-            raise safe_read.UnreadableError(found.folder / RECIPE, "is damaged: it has no recipe and versions", REMEDY)
+            raise safe_read.UnreadableError(
+                found.folder / RECIPE, "is damaged: the entries recipe and versions are missing", REMEDY
+            )
         changed = differences(before["recipe"], self.resolved)
         if changed:
             raise ValueError(
                 f"{self.run.folder} holds a run of another recipe: {'; '.join(changed)}. "
-                "Write another folder, or the same recipe to go on"
+                "Write another folder, or the same options to resume"
             )
         if before["versions"] != _versions():
-            say(f"this run was begun with {before['versions']}: from here on its bits may differ")
+            say(f"this run was started with {before['versions']}: results may differ in rounding from here on")
         return found
 
 

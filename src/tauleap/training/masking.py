@@ -17,13 +17,13 @@ class RandomMasks:
 
     With probability ``p_unconditional`` no site is observed, which trains the unconditional model. Otherwise, with
     probability ``spans``, the pattern is an interval of a sequence (a prefix or a suffix in half of the cases), or a
-    box in the last two axes of pictures, or the complement of one. The remaining rows have k scattered sites of n, with
+    box in the last two axes of images, or the complement of one. The remaining rows have k scattered sites of n, with
     k uniform on 0 .. n-1 and all sets of k sites equally likely, so that every pattern has positive probability.
 
-    With ``prefix``, a fraction ``prefixes`` of the rows has exactly the first ``prefix`` sites observed: for a model
-    whose main use is known.
+    With ``prefix``, a fraction ``prefixes`` of the rows has exactly the first ``prefix`` sites observed, for
+    models whose main use is to continue a beginning.
 
-    At least one site of each row is left to be learnt. Random numbers are drawn for the whole batch, row by row.
+    At least one site of each row stays unobserved. Random numbers are drawn for the whole batch, row by row.
 
     Args:
         p_unconditional: The probability that no site is observed, in [0, 1]. Default: 0.25.
@@ -49,7 +49,7 @@ class RandomMasks:
     def __post_init__(self) -> None:
         if (self.prefix is None) != (self.prefixes is None):
             raise ValueError(
-                "prefix and prefixes go together: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
+                "prefix and prefixes need each other: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
             )
         if self.prefix is not None:
             _check.integer("prefix", self.prefix, least=1)
@@ -65,6 +65,9 @@ class RandomMasks:
             x: The rows of a batch.
             closed: Sites that are never observed, such as missing ones. Default: none.
             generator: The source of randomness. Default: that of torch.
+
+        Returns:
+            True at observed sites.
         """
         batch, *sides = x.shape
         device = _device.exact_device(x.device)
@@ -77,7 +80,7 @@ class RandomMasks:
         scattered = _scattered(order, free, which[:, 0])
         span = _box(ends, which[:, 1], sides)
         span = (span ^ _per_row(which[:, 2] < 0.5, span)) & free
-        # A span that leaves nothing to learn gives way to scattered sites, which always do.
+        # A span that covers every site is replaced by scattered sites, which never do.
         learnt = (free & ~span).reshape(batch, -1).any(1)
         kind = which[:, 3]
         spanned = (kind < self.p_unconditional + (1 - self.p_unconditional) * self.spans) & learnt
@@ -89,7 +92,7 @@ class RandomMasks:
 
     def _with_prefixes(self, out: Tensor, free: Tensor, generator: torch.Generator | None) -> Tensor:
         if out.ndim != 2:
-            raise ValueError(f"a prefix is for sequences, rows (batch, sites), got rows of {tuple(out.shape[1:])}")
+            raise ValueError(f"prefix needs sequences, rows (batch, sites), got rows of shape {tuple(out.shape[1:])}")
         begin = (torch.arange(out.shape[1], device=out.device) < (self.prefix or 0)) & free
         learnt = (free & ~begin).any(1)
         chosen = _draw.uniforms((len(out),), out.device, generator) < (self.prefixes or 0.0)
@@ -97,14 +100,14 @@ class RandomMasks:
 
 
 def _scattered(order: Tensor, free: Tensor, fraction: Tensor) -> Tensor:
-    """k free sites of each row, with k uniform on 0 .. n-1 of its n: those that come first in a random order."""
+    """Return k of the n free sites of each row, with k uniform on 0 .. n-1: the first k in a random order."""
     rank = order.masked_fill(~free, 2.0).reshape(len(order), -1).argsort(1).argsort(1)
     number = (fraction * free.reshape(len(free), -1).sum(1)).floor()
     return (rank < number[:, None]).reshape(free.shape)
 
 
 def _box(ends: Tensor, kind: Tensor, sides: list[int]) -> Tensor:
-    """A random box over the last two axes of each row, an interval where there is one; all of the axes before them."""
+    """Return a random box over the last two axes of each row, or an interval if there is only one axis."""
     low, high = ends.sort(1).values.unbind(1)
     if len(sides) == 1:
         # A quarter of the intervals begins at the beginning and a quarter ends at the end: prefixes and suffixes.

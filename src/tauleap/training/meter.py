@@ -1,4 +1,4 @@
-"""Losses on their way to the logs, and the alarm when one is not a number."""
+"""Collect losses for the logs, and detect losses that are not finite."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from torch import Tensor
 
 
 class NonFiniteError(ArithmeticError):
-    """The loss, or a weight, has become infinite or not a number."""
+    """The loss or a weight became infinite or NaN."""
 
 
 class Meter:
-    """Keeps what each step gave where it is, and looks at it only when asked: looking makes an accelerator wait."""
+    """Collect the values of each step on their device; reading them makes an accelerator wait."""
 
     def __init__(self) -> None:
         self._values: dict[str, list[Tensor]] = {}
@@ -23,12 +23,20 @@ class Meter:
         return len(self._values.get("loss", []))
 
     def add(self, values: Mapping[str, Tensor]) -> None:
-        """Takes in what one step gave: the loss, its terms, and what else is to be logged, one number each."""
+        """Append the values of a step.
+
+        Args:
+            values: The loss, its terms and other values to be logged, one number each.
+        """
         for name, value in values.items():
             self._values.setdefault(name, []).append(value)
 
     def first_bad(self, last: int) -> int | None:
-        """How many steps ago, among the ``last`` ones, a loss first was not a number; None where all were. Waits."""
+        """Return how many steps ago a loss first was not finite, None if all are; waits for the device.
+
+        Args:
+            last: How many of the last steps to check.
+        """
         recent = self._values.get("loss", [])[-last:]
         if len(recent) == 1:
             return None if math.isfinite(recent[0].item()) else 0
@@ -36,21 +44,29 @@ class Meter:
         return len(recent) - 1 - int(bad[0]) if len(bad) else None
 
     def at(self, ago: int) -> dict[str, Tensor]:
-        """What the step gave that was ``ago`` steps before the last."""
+        """Return the values of a step.
+
+        Args:
+            ago: The number of steps since then; 0 is the last step.
+        """
         return {name: values[-1 - ago] for name, values in self._values.items()}
 
     def means(self) -> dict[str, Tensor]:
-        """Since the last :meth:`clear`."""
+        """Return the mean of each value since the last :meth:`clear`."""
         return {name: values.mean() for name, values in self.state().items()}
 
     def clear(self) -> None:
-        """Forgets."""
+        """Remove all values."""
         self._values.clear()
 
     def state(self) -> dict[str, Tensor]:
-        """What has come since the last :meth:`clear`, (steps,) each."""
+        """Return the values since the last :meth:`clear`, (steps,) each."""
         return {name: torch.stack(values) for name, values in self._values.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Takes back what :meth:`state` gave."""
+        """Set the values.
+
+        Args:
+            state: A result of :meth:`state`.
+        """
         self._values = {name: list(values.unbind()) for name, values in state.items()}

@@ -13,11 +13,14 @@ _LISTED = 2**24
 
 
 class Order:
-    """An endless sequence of row numbers: every epoch is a permutation of its own, which follows from the seed.
+    """An endless sequence of row numbers, in which every epoch is another permutation that the seed decides.
 
-    Of more than 16 million rows no list is made: their permutation is computed entry by entry.
+    For more than 16 million rows the permutation is computed entry by entry instead of stored. A batch may extend over
+    the end of an epoch, so that every row is used equally often for any batch size.
 
-    A batch may reach over the end of an epoch, so that every row is seen equally often whatever the batch size.
+    Args:
+        rows: The number of rows.
+        seed: The seed of the permutations.
 
     >>> order = Order(4, seed=0)
     >>> sorted(order.take(4, 4).tolist())
@@ -32,8 +35,8 @@ class Order:
         """Return the entries ``start .. start + count - 1`` of the sequence.
 
         Args:
-            start: the first position, from 0.
-            count: how many entries.
+            start: The first position, from 0.
+            count: How many entries.
         """
         pieces = []
         while count > 0:

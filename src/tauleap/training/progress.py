@@ -1,4 +1,4 @@
-"""How a run tells where it is: a bar on a terminal, a line now and then elsewhere."""
+"""Show the progress of a run: a bar in a terminal, otherwise a line every ten seconds."""
 
 from __future__ import annotations
 
@@ -17,19 +17,23 @@ _BAR_SECONDS, _LINE_SECONDS = 0.5, 10.0
 
 
 class Stopwatch:
-    """Seconds of training, without what else the run does."""
+    """Measure the time of training steps, without validation, samples and checkpoints.
+
+    Args:
+        clock: Returns seconds. Default: ``time.monotonic``.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._start = clock, clock()
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start, without pauses."""
         return self._clock() - self._start
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Does not count the block."""
+        """Exclude the time of the block."""
         before = self._clock()
         try:
             yield
@@ -38,13 +42,22 @@ class Stopwatch:
 
 
 class Pace:
-    """Steps a second between two readings of a stopwatch."""
+    """Measure steps per second between two readings of a stopwatch.
+
+    Args:
+        watch: The stopwatch.
+        step: The current step.
+    """
 
     def __init__(self, watch: Stopwatch, step: int) -> None:
         self._watch, self._step, self._seconds = watch, step, watch.seconds
 
     def at(self, step: int) -> float:
-        """Since this was asked the last time."""
+        """Return the steps per second since the last call.
+
+        Args:
+            step: The current step.
+        """
         seconds = self._watch.seconds
         pace = (step - self._step) / max(seconds - self._seconds, 1e-9)
         self._step, self._seconds = step, seconds
@@ -52,10 +65,16 @@ class Pace:
 
 
 class Display:
-    """Shows the step, the loss, bits/dim, steps a second and the time left; ``quiet`` shows nothing.
+    """Show the step, the loss, bits/dim, steps per second and the remaining time.
 
-    When nothing can be printed any more, as on a terminal that was closed, it becomes quiet: training continues, and
-    the signal that came with the closing ends it with a checkpoint.
+    If printing fails, for instance because the terminal was closed, nothing more is printed and training continues.
+
+    Args:
+        console: Where to print.
+        watch: The stopwatch of the run.
+        step: The current step.
+        steps: The last step.
+        quiet: Whether to print nothing. Default: false.
     """
 
     def __init__(self, console: Console, watch: Stopwatch, step: int, steps: int, *, quiet: bool = False) -> None:
@@ -79,26 +98,44 @@ class Display:
             self._attempt(self._bar.stop)
 
     def say(self, text: str) -> None:
-        """Prints a line, above the bar where there is one."""
+        """Print a line, above the bar if there is one.
+
+        Args:
+            text: The line.
+        """
         if not self._quiet:
             self._attempt(lambda: self._console.print(printable(text), markup=False, highlight=False, soft_wrap=True))
 
     def validated(self, value: float, stderr: float) -> None:
-        """Shows this bits/dim from now on."""
+        """Set the bits/dim to show.
+
+        Args:
+            value: Bits/dim of the held-out rows.
+            stderr: Its standard error.
+        """
         self._bits = f"{value:.3f} ± {stderr:.3f} bits/dim  "
 
     def end(self, step: int) -> None:
-        """Leaves the bar where the run has come to."""
+        """Update the bar for the last time.
+
+        Args:
+            step: The last step.
+        """
         bar = self._bar
         if bar is not None:
             self._attempt(lambda: bar.update(self._task, completed=step, refresh=True))
 
     def due(self) -> bool:
-        """Whether it is time to show something. Asked at every step, and cheap enough for that."""
+        """Return whether it is time to show progress; cheap enough for every step."""
         return not self._quiet and time.monotonic() >= self._due
 
     def show(self, step: int, loss: float) -> None:
-        """Shows where the run is."""
+        """Show the progress.
+
+        Args:
+            step: The current step.
+            loss: Its loss.
+        """
         self._due = time.monotonic() + (_LINE_SECONDS if self._bar is None else _BAR_SECONDS)
         pace = self._pace.at(step)
         left = timedelta(seconds=round((self._steps - step) / pace)) if pace > 0 else "?"

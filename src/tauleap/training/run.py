@@ -1,4 +1,4 @@
-"""How and where a recipe is run: nothing here changes the result, but for rounding."""
+"""The folder, the devices and the time limit of a run; they change the result only by rounding."""
 
 from __future__ import annotations
 
@@ -15,29 +15,35 @@ from tauleap.training.fabric import STRATEGIES, check_devices, launch
 
 @dataclass(frozen=True)
 class Run:
-    """A folder, the devices, and a limit of time."""
+    """The folder, the devices and the time limit of a training run.
+
+    >>> Run("runs/toy", minutes=5).ranks
+    1
+
+    Raises:
+        ValueError: A number is out of its range, or the strategy is unknown.
+    """
 
     out: str | os.PathLike[str]
-    """Where checkpoints, logs and samples go: a new or empty folder, or that of a run to resume."""
+    """Folder for checkpoints, logs and samples: new, empty, or of a run to resume."""
     minutes: float | None = None
-    """Stop after this time, with a checkpoint."""
+    """Minutes, > 0, after which to stop with a checkpoint. Default: None, no limit."""
     devices: int = 1
-    """On each machine."""
+    """Devices per machine, or processes on a CPU, >= 1. Default: 1."""
     nodes: int = 1
-    """Machines."""
+    """Machines, >= 1. Default: 1."""
     strategy: str = "auto"
-    """How several devices work together: "ddp" (a copy of the weights on each, the default) or "fsdp" (a part)."""
+    """Weights on several devices: "ddp" (a copy on each) or "fsdp" (sharded). Default: "auto", which is ddp."""
     device: str | torch.device = "auto"
-    """The type of device, such as "cpu" or "cuda", or one device, such as "cuda:1"; "auto" for the accelerator if there
-    is one."""
+    """Type of device, such as "cuda", or one device, such as "cuda:1". Default: "auto", the accelerator if any."""
     accumulate: int = 1
-    """Pieces into which each device's part of a batch is cut, where it does not fit into memory."""
+    """Parts into which each device's share of a batch is split to save memory, >= 1. Default: 1."""
     compile: bool = False
-    """Compile the network with ``torch.compile``."""
+    """Whether to compile the network with ``torch.compile``. Default: false."""
     keep: int = 3
-    """How many checkpoints are kept."""
+    """Number of newest checkpoints to keep, >= 1. Default: 3."""
     tensorboard: bool = True
-    """Write TensorBoard logs too, where it is installed."""
+    """Whether to write TensorBoard logs too, if it is installed. Default: true."""
 
     def __post_init__(self) -> None:
         for name in ("devices", "nodes", "accumulate", "keep"):
@@ -54,22 +60,22 @@ class Run:
 
     @property
     def ranks(self) -> int:
-        """How many processes train together: those that torchrun has started, or one per device."""
+        """Number of processes: those that torchrun has started, or one per device."""
         devices, nodes = self.places()
         return devices * nodes
 
     def places(self) -> tuple[int, int]:
-        """Return devices per machine and machines, as torchrun or the fields have them."""
+        """Return the devices per machine and the machines, from torchrun if it started this process."""
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return self.devices, self.nodes
         devices, world = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
         return devices, world // devices
 
     def check(self, precision: str = "32-true") -> torch.device:
-        """Return the device, after a check that this machine can do what is asked for; nothing is started.
+        """Return the device, after checking that this machine supports the run; nothing is started.
 
         Args:
-            precision: of the network, as :class:`Settings` has it. Default: "32-true".
+            precision: Precision of the network, see :class:`Settings`. Default: "32-true".
 
         Raises:
             ValueError: There is no such device, there are fewer of them, or they do not support the strategy or
@@ -81,9 +87,9 @@ class Run:
         """Start the processes of this run, or join those that torchrun has started.
 
         Args:
-            precision: of the network, as :class:`Settings` has it.
+            precision: Precision of the network, see :class:`Settings`.
 
         Returns:
-            Fabric, with this process in its place among the ranks.
+            Fabric, which knows the rank of this process.
         """
         return launch(self, precision)

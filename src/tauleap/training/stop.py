@@ -11,9 +11,9 @@ _UNHANDLED = object()
 
 
 class Stop:
-    """While it is entered, the first signal is noted in ``signal``; a second one does what it always does.
+    """Record the first signal inside the block in ``signal``; a second signal has its usual effect.
 
-    SIGHUP, sent when a terminal closes, is left alone where it is ignored, as under ``nohup``. After the first signal
+    SIGHUP, sent when a terminal closes, stays ignored if it was, as under ``nohup``. After the first signal
     it is ignored until the end of the block: a terminal and its shell both send one, and some send it after SIGTERM.
     """
 

@@ -20,7 +20,7 @@ from tauleap.sampling import TauLeaping, sample, uniform_grid
 from tauleap.training.engine import Engine
 from tauleap.training.ranks import in_blocks
 
-_TIMES = 4  # of each held-out row
+_TIMES = 4  # random times per held-out row
 _STEPS = 100
 _BLOCK_BYTES = 2.0**30
 """Memory per block. It does not depend on the machine, because the blocks decide which numbers are drawn."""
@@ -61,7 +61,7 @@ def held_out_bits(engine: Engine, data: Dataset, step: int) -> Estimate[float]:
 
 
 def draw_samples(engine: Engine, step: int) -> Tensor:
-    """Return as many samples as the settings say, by tau-leaping with 100 steps.
+    """Return ``settings.samples`` samples, drawn by tau-leaping with 100 steps.
 
     Args:
         engine: the engine of the run.

@@ -36,7 +36,7 @@ def test_values_with_gaps_or_below_0_are_recoded(tmp_path: Path) -> None:
     form = format_from_config(opened.form.config())
     assert form == opened.form
     assert np.array_equal(np.load(form.write(opened.dataset.x, tmp_path / "out")[0]), values)
-    with pytest.raises(ValueError, match=r"holds 6 at index \(1, 0\)"):
+    with pytest.raises(ValueError, match=r"has the value 6 at index \(1, 0\)"):
         form.read(saved(tmp_path, np.array([[5, 5], [6, 5]]), "other.npy"))
 
 
@@ -63,7 +63,7 @@ def test_a_sequence_is_cut(tmp_path: Path) -> None:
         open_data(path)
 
 
-def test_archives_and_what_is_missing(tmp_path: Path) -> None:
+def test_archives_and_missing_values(tmp_path: Path) -> None:
     x, missing = np.array([[0, 9], [2, 1]]), np.array([[False, True], [False, False]])
     np.savez_compressed(tmp_path / "a.npz", x=x, missing=missing, other=x)
     opened = open_data(tmp_path / "a.npz")
@@ -73,7 +73,7 @@ def test_archives_and_what_is_missing(tmp_path: Path) -> None:
     again = opened.form.read(tmp_path / "a.npz")
     assert torch.equal(again.x, opened.dataset.x)
     np.savez(tmp_path / "b.npz", one=x, two=x)
-    with pytest.raises(ValueError, match="holds the arrays one, two: say which"):
+    with pytest.raises(ValueError, match="contains the arrays one, two: write array=NAME"):
         open_data(tmp_path / "b.npz")
     assert len(open_data(tmp_path / "b.npz", array="two").dataset) == 2
     np.savez(tmp_path / "c.npz", x=x, missing=missing[:1])
@@ -82,20 +82,20 @@ def test_archives_and_what_is_missing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("array", "told"),
+    ("array", "message"),
     [
         (np.zeros((2, 2)), "must hold whole numbers, got float64"),
         (np.array([["a", "b"]]), "must hold whole numbers"),
         (np.array(3), r"must hold rows"),
         (np.zeros((0, 3), dtype=int), "must hold rows"),
-        (np.full((3, 2), 5), "nothing but the value 5"),
+        (np.full((3, 2), 5), "contains only the value 5"),
         (np.array([[0, 1]]).astype([("a", "i4")]), "must hold whole numbers"),
         (np.array([[0, 2**63 + 1]], dtype=np.uint64), "numbers above"),
         (np.array([[[0, 10**9]]]), "states, more than"),
     ],
 )
-def test_what_is_no_data(array: np.ndarray, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=told) as error:
+def test_unusable_arrays_raise(array: np.ndarray, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message) as error:
         open_data(saved(tmp_path, array))
     assert "a.npy" in str(error.value)
 

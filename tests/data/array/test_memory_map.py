@@ -1,4 +1,4 @@
-"""Rows that stay in a file: the same as in memory, checked as they are read, in little memory."""
+"""Rows that stay in a file: equal to those in memory, checked when they are read, with little memory."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def numbers(shape: tuple[int, ...], low: int, high: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", ">i4", "int64", "uint16", "uint64", "bool"])
-def test_rows_are_those_of_memory(dtype: str, tmp_path: Path) -> None:
+def test_rows_equal_those_in_memory(dtype: str, tmp_path: Path) -> None:
     values = numbers((50, 3, 2), 0, 1 if dtype == "bool" else 5).astype(dtype)
     opened = open_data(saved(tmp_path, values))
     data = opened.dataset
@@ -44,13 +44,13 @@ def test_rows_are_those_of_memory(dtype: str, tmp_path: Path) -> None:
     assert torch.equal(data.rows(index), torch.from_numpy(values.astype(np.int64))[index])
     assert torch.equal(data.in_memory(), torch.from_numpy(values.astype(np.int64)))
     assert (len(data), data.shape, data.x.numel()) == (50, (3, 2), 300)
-    assert opened.report[-1] == "rows are read from the file when they are needed"
+    assert opened.report[-1] == "rows stay in the file and are read per batch"
     memory = Dataset(data.in_memory(), data.num_states)
     assert torch.equal(column_marginals(data), column_marginals(memory))
     assert varying_sites(data) == varying_sites(memory)
 
 
-def test_values_that_begin_elsewhere_and_sequences(tmp_path: Path) -> None:
+def test_offset_values_and_sequences(tmp_path: Path) -> None:
     values = numbers((103,), -3, 4).astype(np.int16)
     opened = open_data(saved(tmp_path, values), length=10)
     assert torch.equal(opened.dataset.in_memory(), torch.from_numpy(values[:100].astype(np.int64) + 3).reshape(10, 10))
@@ -62,16 +62,16 @@ def test_values_that_begin_elsewhere_and_sequences(tmp_path: Path) -> None:
 def test_a_split_is_a_partition_and_copies_nothing(tmp_path: Path) -> None:
     data = open_data(saved(tmp_path, np.arange(40).reshape(40, 1)), ordinal=True).dataset
     for seed in range(5):
-        kept, chosen = data.split(7, seed=seed)
-        assert isinstance(kept.x, MappedRows)
-        assert kept.x.array is data.x.array  # pyright: ignore[reportAttributeAccessIssue]
-        assert (len(kept), len(chosen)) == (33, 7)
-        seen = torch.cat([kept.in_memory(), chosen.in_memory()]).flatten()
+        train, test = data.split(7, seed=seed)
+        assert isinstance(train.x, MappedRows)
+        assert train.x.array is data.x.array  # pyright: ignore[reportAttributeAccessIssue]
+        assert (len(train), len(test)) == (33, 7)
+        seen = torch.cat([train.in_memory(), test.in_memory()]).flatten()
         assert torch.equal(seen.sort().values, torch.arange(40))
-        assert torch.equal(kept.in_memory().flatten(), kept.in_memory().flatten().sort().values)
-        again, rest = kept.split(3, seed=seed)
+        assert torch.equal(train.in_memory().flatten(), train.in_memory().flatten().sort().values)
+        again, rest = train.split(3, seed=seed)
         assert sorted(again.in_memory().flatten().tolist() + rest.in_memory().flatten().tolist()) == sorted(
-            kept.in_memory().flatten().tolist()
+            train.in_memory().flatten().tolist()
         )
     assert data.split(7, seed=0)[0].describe() == data.split(7, seed=0)[0].describe()
     assert data.split(7, seed=0)[0].describe() != data.split(7, seed=1)[0].describe()
@@ -84,7 +84,7 @@ def test_other_contents_have_another_description(tmp_path: Path) -> None:
     assert open_data(saved(tmp_path, values)).dataset.describe() != before
 
 
-def test_a_value_outside_the_scanned_blocks_is_named_when_its_row_is_read(
+def test_value_outside_the_scanned_blocks_raises_when_its_row_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = numbers((5000, 4), 0, 3).astype(np.uint8)
@@ -95,18 +95,20 @@ def test_a_value_outside_the_scanned_blocks_is_named_when_its_row_is_read(
     monkeypatch.setattr(memory_map, "_BLOCK_BYTES", 16)
     opened = open_data(path)
     assert opened.dataset.num_states == 4
-    assert "by 64 blocks of the file; other rows are checked when they are read" in opened.report[1]
+    assert "found in 64 blocks of the file; other rows are checked when they are read" in opened.report[1]
     assert opened.dataset.rows(torch.tensor([1233, 1235])).shape == (2, 4)
-    with pytest.raises(ValueError, match=r"a.npy holds 9 in row 1234 at \(2,\), but the states are the values 0\.\.3"):
+    with pytest.raises(
+        ValueError, match=r"a.npy has the value 9 in row 1234 at \(2,\), but the states are the values 0\.\.3"
+    ):
         opened.dataset.rows(torch.tensor([5, 1234]))
-    kept, _ = opened.dataset.split(100)
+    train, _ = opened.dataset.split(100)
     with pytest.raises(ValueError, match="in row 1234"):
-        kept.in_memory()
+        train.in_memory()
     assert int(open_data(path, states=10).dataset.rows(torch.tensor([1234]))[0, 2]) == 9
 
 
-def test_training_is_that_of_memory(tmp_path: Path) -> None:
-    """The same rows give the same weights, to the bit; a run resumes, and is refused for other contents."""
+def test_training_equals_training_in_memory(tmp_path: Path) -> None:
+    """Equal rows give bitwise equal weights; a run resumes, but not with other contents."""
     values = numbers((60, 4), 0, 2)
     held_out = torch.from_numpy(numbers((9, 4), 0, 2))
     path = saved(tmp_path, values)
@@ -130,20 +132,20 @@ def test_training_is_that_of_memory(tmp_path: Path) -> None:
     ("array", "given", "message"),
     [
         (np.asfortranarray(numbers((5, 4), 0, 3)), {}, "save numpy.ascontiguousarray"),
-        (np.array([[0, 10**7]]), {}, "save them numbered"),
-        (np.full((3, 2), 5), {}, "nothing but the value 5"),
+        (np.array([[0, 10**7]]), {}, "renumber them with"),
+        (np.full((3, 2), 5), {}, "contains only the value 5"),
         (np.zeros((0, 3), dtype=int), {}, "must hold rows"),
         (numbers((5, 4), 0, 3), {"array": "x"}, "without a name"),
         (numbers((5, 4), 0, 3), {"states": 1}, "states must be between 2"),
-        (numbers((5, 4), 0, 3), {"length": 2}, "length is for a sequence"),
+        (numbers((5, 4), 0, 3), {"length": 2}, "length is for an array with one axis"),
     ],
 )
-def test_what_cannot_be_mapped(array: np.ndarray, given: dict, message: str, tmp_path: Path) -> None:
+def test_unusable_files_raise(array: np.ndarray, given: dict, message: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=message):
         open_data(saved(tmp_path, array), **given)
 
 
-def test_a_row_has_a_limit_and_a_file_has_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_have_a_size_limit_but_files_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = saved(tmp_path, numbers((20, 4), 0, 3))
     monkeypatch.setattr(limits, "FILE_BYTES", 100)
     assert len(open_data(path).dataset) == 20
@@ -151,11 +153,11 @@ def test_a_row_has_a_limit_and_a_file_has_none(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ValueError, match="rows of 4 values, more than 3"):
         open_data(path)
     np.savez(tmp_path / "b.npz", x=numbers((20, 4), 0, 3))
-    with pytest.raises(ValueError, match=r"save the array by itself with numpy\.save"):
+    with pytest.raises(ValueError, match=r"save the array with numpy\.save"):
         open_data(tmp_path / "b.npz")
 
 
-def test_a_file_that_can_be_trained_on_can_be_measured_and_completed(
+def test_training_file_can_be_evaluated_and_completed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = numbers((50, 4), 3, 5)
@@ -180,7 +182,7 @@ def test_a_file_that_can_be_trained_on_can_be_measured_and_completed(
     monkeypatch.setattr(limits, "VALUES", 100)
     capsys.readouterr()
     assert main([*command, "--out", str(tmp_path / "more")]) == 2
-    assert "too many for the memory: write a part of it to a file of its own" in capsys.readouterr().err
+    assert "more than the 100 that are held in memory: write part of it to another file" in capsys.readouterr().err
 
 
 LARGE = """
@@ -215,7 +217,7 @@ print(json.dumps(facts | {"about": model.about}))
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts the memory of a process there")
 def test_twenty_gigabytes_take_less_than_one_of_memory(tmp_path: Path) -> None:
-    """320 million rows in a file with holes: opened, trained on, validated; none of it is copied."""
+    """Open, train on and validate 320 million rows of a sparse file without a copy."""
     path = tmp_path / "large.npy"
     rows = 20 * 10**9 // 64
     with path.open("wb") as file:

@@ -72,11 +72,13 @@ def test_a_few_wrong_cells_are_reported_and_count_as_missing() -> None:
     raw = RawTable({"age": Cells.from_texts(column)}, lines=np.arange(302) + 2)
     encoder = TableEncoder.fit(raw)
     assert encoder.columns[0].encoder.type == "number"
-    encoded = encoder.encode(raw)
+    encoded = encoder.encode(raw, training=True)
     assert encoded.missing[:, 0].nonzero()[0].tolist() == [300, 301]
     assert [problem.line for problem in encoded.problems] == [302, 303]
     assert "'12a' is not a number and counts as missing" in str(encoded.problems[0])
     assert "--type age=category" in str(encoded.problems[0])
+    # A trained model has its types: --type is no option of tauleap complete.
+    assert "--type" not in str(encoder.encode(raw).problems[0])
 
 
 def table(**columns: list[str]) -> RawTable:
@@ -118,6 +120,21 @@ def test_nothing_to_learn() -> None:
         TableEncoder.fit(table(a=["x", "x"], b=["1", ""]))
 
 
+@pytest.mark.parametrize(
+    ("raw", "remedy"),
+    [
+        ({"a b": [f"u{i}" for i in range(30)]}, "write --type 'a b=category' on the command line"),
+        ({"a": ["x"] * 30}, "add rows with other values"),
+    ],
+)
+def test_the_remedy_for_nothing_to_learn_works(raw: dict[str, list[str]], remedy: str) -> None:
+    with pytest.raises(TableError, match="no column has anything to learn") as caught:
+        TableEncoder.fit(table(**raw))
+    assert remedy in str(caught.value)
+    if "category" in remedy:
+        assert TableEncoder.fit(table(**raw), types={"a b": "category"}).sizes == (30,)
+
+
 def test_missing_can_be_a_state() -> None:
     raw = table(a=["1", "NA", "2"], b=["x", "x", ""], c=["u", "v", "u"])
     plain, modelled = TableEncoder.fit(raw), TableEncoder.fit(raw, model_missing=True)
@@ -133,7 +150,47 @@ def test_missing_can_be_a_state() -> None:
 
 def test_the_description_has_types_reasons_and_the_way_to_change_them() -> None:
     encoder = TableEncoder.fit(table(id=texts(range(30)), a=["x", "y"] * 15))
+    assert "--type a=text" in TableEncoder.fit(table(a=["x", "y"] * 15)).describe()[-1]  # it is a category already
     lines = encoder.describe()
     assert lines[1].split()[:2] == ["id", "id"]
     assert "running number" in lines[1]
     assert "--type id=category" in lines[-1]
+
+
+@pytest.mark.parametrize(
+    ("values", "type_", "reason"),
+    [
+        (["$5.00", "$7.50", "$9.25"], "number", "decimal numbers with $, 3 distinct"),
+        ([f"{3 * i} €" for i in range(60)], "number", "whole numbers with €, 60 distinct"),  # prices, not an ID
+        (["07.50", "12.25", "07.50"], "number", "decimal numbers, 2 distinct"),
+        (["0075", "1225"], "category", "texts, 2 distinct, digits with leading zeros"),
+        (["1", "1.0", "2"], "number", "whole numbers, 2 distinct"),
+        (["1/2/24", "3/4/24"], "date", "the day is read after the month, the other order fits as well"),
+        (["13.2.61", "3.4.79"], "date", "two-digit years are 1961 to 1979"),
+        (["2024-01-01T10:00+01:00", "2024-07-01T10:00+02:00"], "date", "several time zones, the output has +01:00"),
+        (["3 March 2024", "4 May 2024"], "date", "dates written as %-d %B %Y"),
+    ],
+)
+def test_reasons(values: list[str], type_: str, reason: str) -> None:
+    detected = detect("x", Cells.from_texts(values))
+    assert detected.type == type_
+    assert reason in detected.reason
+
+
+def test_large_whole_numbers_beside_unreadable_cells_stay_exact() -> None:
+    values = [str(2**53 + 1 + 2 * (i % 30)) for i in range(300)]
+    raw = table(a=[*values, "n.k.", "12a"], b=["x", "y"] * 151)
+    encoder = TableEncoder.fit(raw)
+    encoded = encoder.encode(raw)
+    assert encoded.missing[:, 0].nonzero()[0].tolist() == [300, 301]
+    decoded = encoder.decode(encoded.states)
+    assert decoded.columns[0].texts(decoded.values[0], decoded.missing[0])[:300] == values
+
+
+def test_numbers_of_more_than_64_bits_are_rounded_only_if_the_user_says_number_and_the_table_says_so() -> None:
+    values = [str(10**24 + i % 40) for i in range(300)]
+    assert found(values) == "category"
+    encoder = TableEncoder.fit(table(a=values, b=["x", "y"] * 150), types={"a": "number"})
+    assert "whole numbers of more than 64 bits are rounded to 15 digits" in encoder.describe()[1]
+    lowest = [str(-(2**63) - 1 - i % 40) for i in range(300)]
+    assert found(lowest) == "category"

@@ -84,22 +84,79 @@ def test_dates_keep_unit_and_bins(dates: list[datetime], unit: str) -> None:
         (["31-Jan-24", "01-Dec-99"], "%d-%b-%y"),
         (["January 31, 2024", "December 1, 1999"], "%B %-d, %Y"),
         (["1/31/2024 9:05 PM", "12/1/1999 12:00 AM"], "%-m/%-d/%Y %-I:%M %p"),
+        (["2024-01-31T10:05:09+02:00", "1999-12-01T00:00:00+02:00"], "%Y-%m-%dT%H:%M:%S%z"),
+        (["2024-01-31 10:05 -0330", "1999-12-01 00:00 -0330"], "%Y-%m-%d %H:%M %z"),
+        (["2024-01-31 10:05 UTC", "1999-12-01 00:00 UTC"], "%Y-%m-%d %H:%M %z"),
+        (["31/Jan/2024:10:05:09 +0000", "01/Dec/1999:00:00:00 +0000"], "%d/%b/%Y:%H:%M:%S %z"),
+        (["31 JAN 2024", "01 DEC 1999"], "%d %^b %Y"),
+        (["31 january 2024", "1 december 1999"], "%-d %#B %Y"),
+        (["Wed, 31 Jan 2024", "Wed, 01 Dec 1999"], "%a, %d %b %Y"),
+        (["31.01.61", "01.12.79"], "%d.%m.%y"),
         (["10:05", "23:59"], "%H:%M"),
         (["2024-01", "1999-12"], "%Y-%m"),
     ],
 )
 def test_formats_of_dates(texts: list[str], format_: str) -> None:
     found = date_format(texts)
-    assert found == DateFormat(format_)
+    assert found is not None
+    assert found.text == format_
     parsed, valid = found.parse(texts)
     assert valid.all()
-    assert found.write(parsed) == [text.replace("Z", "+00:00") for text in texts]
+    assert found.write(parsed) == texts
+
+
+@pytest.mark.parametrize(
+    ("years", "first", "last"),
+    [
+        (range(60, 80), 1960, 1979),  # 1968 and 1969 are not a century apart
+        ([*range(95, 100), *range(25)], 1995, 2024),
+        (range(25), 2000, 2024),
+        ([*range(20, 100), *range(11)], 1920, 2010),
+        ([7], 2007, 2007),
+        (range(100), 1950, 2049),
+    ],
+)
+def test_two_digit_years_of_a_column_are_in_one_run(years: range, first: int, last: int) -> None:
+    texts = [f"01.03.{year:02d}" for year in years]
+    found = date_format(texts)
+    assert found is not None
+    dates = found.parse(texts)[0]
+    read = dates.astype("datetime64[Y]").astype(int) + 1970
+    assert (read.min(), read.max()) == (first, last)
+    assert found.write(dates) == texts
+
+
+def test_names_of_months_in_several_lengths() -> None:
+    texts = ["1 March 2024", "2 Sept. 2024", "3 may 2024"]
+    found = date_format(texts)
+    assert found is not None
+    assert found.parse(texts)[0].astype("datetime64[D]").astype(str).tolist() == [
+        *("2024-03-01", "2024-09-02", "2024-05-03")
+    ]
+
+
+def test_dates_of_one_zone_keep_their_clock_and_other_zones_are_converted() -> None:
+    texts = ["2024-01-31T00:00:00+05:30", "2024-02-29T00:00:00+05:30", "2024-03-31T00:00:00Z"]
+    found = date_format(texts)
+    assert found is not None
+    dates = found.parse(texts)[0]
+    assert found.write(dates) == [*texts[:2], "2024-03-31T05:30:00+05:30"]
+    assert DateEncoder.fit(dates[:2], format=found).unit == "D"
+
+
+def test_months_stay_whole() -> None:
+    months = np.arange("2000-01", "2010-01", dtype="datetime64[M]").astype("datetime64[us]")
+    encoder = DateEncoder.fit(months, bins=5)
+    assert encoder.unit == "M"
+    decoded = encoder.decode(encoder.encode(months)[0]).astype("datetime64[D]")
+    assert (decoded == decoded.astype("datetime64[M]")).all()
 
 
 def test_dates_that_are_none() -> None:
     assert date_format(["yes", "no"]) is None
     assert date_format(["31.02.2024", "30.02.2024"]) is None
     assert date_format(["01/02/2024"], day_first=True) == DateFormat("%d/%m/%Y")
+    assert date_format(["group 12", "group 13"]) is None
     with pytest.raises(ValueError, match="%Q"):
         DateFormat("%Q")
 

@@ -17,6 +17,7 @@ WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=
 DTYPES = [
     *("int64", "int8", "uint64", "float64", "float32", "bool", "object", "str"),
     *("Int64", "UInt8", "Float64", "boolean", "string", "category", "category of int", "ordered"),
+    *("interval", "category of interval", "category of day", "period[M]", "time"),
     *("datetime64[ns]", "datetime64[s]", "datetime64[us, Europe/Berlin]", "timedelta64[ns]"),
 ]
 
@@ -45,6 +46,26 @@ def series(draw: st.DrawFn, rows: int) -> pd.Series:
         return pd.Series(values(st.booleans() | st.integers(-3, 3) | WORDS | st.floats(-2, 2)), dtype=object)
     if dtype in ("str", "string"):
         return pd.Series(values(WORDS), dtype=dtype)
+    if dtype in ("interval", "category of interval"):
+        found = pd.arrays.IntervalArray.from_breaks([0.5 * place for place in range(6)], closed="left")
+        picked = pd.Series(
+            [None if place is None else found[place] for place in values(st.integers(0, 4))], dtype=found.dtype
+        )
+        return picked.astype("category") if dtype != "interval" else picked
+    if dtype == "category of day":
+        days = pd.date_range("2024-01-01", periods=3)
+        return (
+            pd.Series([None if place is None else days[place] for place in values(st.integers(0, 2))])
+            .astype("datetime64[us]")
+            .astype("category")
+        )
+    if dtype == "period[M]":
+        months = pd.period_range("2024-01", periods=9, freq="M")
+        return pd.Series([None if place is None else months[place] for place in values(st.integers(0, 8))], dtype=dtype)
+    if dtype == "time":
+        return pd.Series(
+            [None if hour is None else datetime.time(hour) for hour in values(st.integers(0, 23))], dtype=object
+        )
     if dtype.startswith("category"):
         return pd.Series(values(st.integers(0, 4) if "int" in dtype else WORDS)).astype(object).astype("category")
     if dtype == "ordered":
@@ -95,7 +116,8 @@ def test_any_frame_survives_the_round_trip(frame: pd.DataFrame, model_missing: b
         if column.missing_state:
             assert (found.isna() == given_.isna()).all()
         if str(given_.dtype) == "category":
-            assert list(found.cat.categories) == list(given_.cat.categories)
+            assert found.cat.categories.equals(given_.cat.categories)
+            assert found.cat.categories.dtype == given_.cat.categories.dtype
             assert found.cat.ordered == given_.cat.ordered
 
 
@@ -142,6 +164,26 @@ def test_a_model_of_a_frame_reads_files_and_the_other_way_round() -> None:
 def test_frames_with_equal_names_are_refused() -> None:
     with pytest.raises(ValueError, match="two columns of the frame are called 'a'"):
         from_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_dates_of_pyarrow() -> None:
+    days = [datetime.date(2024, 1, 1 + i % 28) for i in range(60)]
+    import pyarrow as pa
+
+    frame = pd.DataFrame({"d": pd.array(days, dtype=pd.ArrowDtype(pa.date32())), "k": ["x", "y"] * 30})
+    encoder = TableEncoder.fit(from_frame(frame))
+    assert encoder.columns[0].encoder.type == "date"
+    made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
+    assert made["d"].dtype == frame["d"].dtype
+    assert made["d"].tolist() == days
+
+
+def test_a_category_of_intervals_keeps_them() -> None:
+    frame = pd.DataFrame({"a": pd.cut(np.linspace(0, 1, 50), 5), "k": ["x", "y"] * 25})
+    encoder = TableEncoder.from_config(json.loads(json.dumps(TableEncoder.fit(from_frame(frame)).config())))
+    made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
+    assert made["a"].equals(frame["a"])
+    assert made["a"].dtype == frame["a"].dtype
 
 
 def test_absent_columns_are_all_named() -> None:

@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tauleap.data.columns import NumberEncoder
+from tauleap.data.columns.number_text import NumberFormat, number_format
+from tauleap.data.columns.precision import decimals_of
 
 RNG = np.random.default_rng(0)
 COLUMNS = {
@@ -167,3 +169,43 @@ def test_numbers_of_bins_that_are_refused(bins: int) -> None:
         NumberEncoder.fit(np.array([1.0]), bins=bins)
     with pytest.raises(ValueError, match="one value or more"):
         NumberEncoder.fit(np.array([np.nan]))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["$1,234.50", "-$5.00", "$0.25"],
+        ["1.234,50 €", "-5,00 €", "0,25 €"],
+        ["EUR 5", "EUR 12", "EUR 7"],
+        ["12%", "7%", "100%"],
+        ["12.5 %", "7.0 %", "-3.5 %"],
+        ["+1.50", "-2.25", "+0.00"],
+        ["1.235e+06", "2.500e-03", "-7.000e+00"],
+        ["1.235E+06", "2.500E-03", "7.000E+00"],
+        ["(3.00)", "12.50", "7.25"],
+        ["−3.5", "12.0", "7.5"],
+        ["07.50", "12.25", "00.00"],
+        ["1\u00a0234,5", "12,0", "9\u00a0999,9"],
+        ["1'234.50", "5.00", "0.25"],
+        ["1 234", "56", "7 890 123"],
+    ],
+)
+def test_formats_of_numbers_come_back(texts: list[str]) -> None:
+    found = number_format(texts)
+    assert found is not None
+    form, valid = found
+    assert valid.all()
+    values, _ = form.parse(texts)
+    assert form.write(values, decimals_of(values)) == texts
+    assert NumberFormat.from_config(json.loads(json.dumps(form.config()))) == form
+
+
+@pytest.mark.parametrize("texts", [["$5", "€5", "£7"], ["A12", "A13"], ["x1", "x2"], ["(030) 123", "(040) 7"]])
+def test_texts_that_only_look_like_numbers(texts: list[str]) -> None:
+    assert number_format(texts) is None
+
+
+def test_whole_numbers_stay_exact_beside_texts() -> None:
+    values, valid = NumberFormat().parse(["9007199254740993", "x", "18446744073709551615"])
+    assert valid.tolist() == [True, False, True]
+    assert values[valid].tolist() == [9007199254740993, 18446744073709551615]

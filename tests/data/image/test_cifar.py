@@ -1,4 +1,4 @@
-"""CIFAR-10 from its binary version: every byte in its place, nothing written, nothing trusted; and its download."""
+"""CIFAR-10 from its binary version: all bytes, no files written, untrusted archives rejected; and its download."""
 
 import gzip
 import hashlib
@@ -28,12 +28,12 @@ RECORDS = 3
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files of three pictures."""
+    """Reduce the files to three images each."""
     monkeypatch.setattr(cifar, "_RECORDS", RECORDS)
 
 
 def batch(seed: int) -> tuple[np.ndarray, list[int], bytes]:
-    """Pictures, labels, and the file of them."""
+    """Return images, labels, and the bytes of their file."""
     pixels = np.random.default_rng(seed).integers(0, 256, (RECORDS, 3, 32, 32)).astype(np.uint8)
     labels = [(seed + i) % 10 for i in range(RECORDS)]
     return pixels, labels, b"".join(bytes([n]) + row.tobytes() for n, row in zip(labels, pixels, strict=True))
@@ -71,7 +71,7 @@ def other(name: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
 
 
 def published(monkeypatch: pytest.MonkeyPatch, path: Path, content: bytes) -> Path:
-    """A file whose checksum is the known one."""
+    """Write a file, and make its checksum the expected one."""
     monkeypatch.setattr(cifar, "_SHA256", hashlib.sha256(content).hexdigest())
     return put(path, content)
 
@@ -100,7 +100,7 @@ def test_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", [1, -1])
 @pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 def test_archive(packed: bool, order: int, format: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In any order, with the other files that it has; and nothing is written beside it."""
+    """The files may have any order, other files are ignored, and nothing is unpacked to disk."""
     long = f"{FOLDER}/{'long/' * 30}name"
     files = dict([*FILES.items(), (f"{FOLDER}/readme.html", b"hello"), (long, b"x")][::order])
     content = archive_of(files, other(FOLDER, tarfile.DIRTYPE), packed=packed, format=format)
@@ -110,7 +110,7 @@ def test_archive(packed: bool, order: int, format: int, tmp_path: Path, monkeypa
 
 
 def test_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """50,000 and 10,000 pictures, 30,730,000 bytes a file."""
+    """Files of the published size: 30,730,000 bytes each, 50,000 training images and 10,000 test images."""
     monkeypatch.undo()
     for name in NAMES:
         with (tmp_path / name).open("wb") as file:
@@ -125,49 +125,53 @@ def test_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert train.x.nonzero().tolist() == [[10_001, 0, 0, 0]]
     with (tmp_path / NAMES[1]).open("r+b") as file:
         file.truncate(10_000 * 3073 - 1)
-    with pytest.raises(ValueError, match=r"data_batch_2\.bin must have 30,730,000 bytes, 10,000 .*got 30,729,999"):
+    with pytest.raises(
+        ValueError, match=r"data_batch_2\.bin is damaged: it must have 30,730,000 bytes, 10,000 .*got 30,729,999"
+    ):
         cifar10(tmp_path)
 
 
-def test_paths_that_lead_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_paths_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TAULEAP_CACHE", str(tmp_path / "cache"))
     with pytest.raises(ValueError, match=r"does not exist: write download=True, or give the path"):
         cifar10()
     with pytest.raises(ValueError, match=r"nothing does not exist: write download=True, or give the path"):
         cifar10(tmp_path / "nothing")
-    with pytest.raises(ValueError, match="the path, or download=True, and not both"):
+    with pytest.raises(ValueError, match="download=True: write only one of them"):
         cifar10(tmp_path, download=True)
-    with pytest.raises(ValueError, match=r"has no data_batch_1\.bin: give cifar-10-binary\.tar\.gz, or the folder"):
+    with pytest.raises(ValueError, match=r"has no data_batch_1\.bin: give cifar-10-binary\.tar\.gz, or its folder"):
         cifar10(tmp_path)
     assert not (tmp_path / "cache").exists()
 
 
-def test_files_that_are_not_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_truncated_files_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path)
     whole = BATCHES[NAMES[3]][2]
     for content in (whole[:-1], whole + b"x", whole[:3073]):
         put(folder / NAMES[3], content)
-        with pytest.raises(ValueError, match=rf"data_batch_4\.bin must have 9,219 bytes, .*got {len(content):,}"):
+        with pytest.raises(
+            ValueError, match=rf"data_batch_4\.bin is damaged: it must have 9,219 bytes, .*got {len(content):,}"
+        ):
             cifar10(folder)
         path = published(monkeypatch, tmp_path / "c.tar.gz", archive_of(FILES | {f"{FOLDER}/{NAMES[3]}": content}))
-        with pytest.raises(ValueError, match=rf"c\.tar\.gz: data_batch_4\.bin must .*got {len(content):,}"):
+        with pytest.raises(ValueError, match=rf"c\.tar\.gz: data_batch_4\.bin is damaged: .*got {len(content):,}"):
             cifar10(path)
     put(folder / NAMES[3], whole[:3073] + b"\x0a" + whole[3074:])
-    with pytest.raises(ValueError, match=r"data_batch_4\.bin has the label 10 at picture 1: labels are 0\.\.9"):
+    with pytest.raises(ValueError, match=r"data_batch_4\.bin has the label 10 for image 1: labels must be 0\.\.9"):
         cifar10(folder)
     (folder / NAMES[3]).unlink()
     with pytest.raises(ValueError, match=r"has no data_batch_4\.bin"):
         cifar10(folder)
 
 
-def test_archives_that_are_something_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_archives_raise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = f"{FOLDER}/{NAMES[0]}"
     rest = {key: value for key, value in FILES.items() if key != name}
     path = tmp_path / "c.tar.gz"
     for entry in (other(name, tarfile.SYMTYPE, "/etc/passwd"), other(name, tarfile.LNKTYPE, f"{FOLDER}/{NAMES[1]}")):
         entry.size = 0
         published(monkeypatch, path, archive_of(rest, entry))
-        with pytest.raises(ValueError, match=r"data_batch_1\.bin must have 9,219 bytes"):
+        with pytest.raises(ValueError, match=r"data_batch_1\.bin is damaged: it must have 9,219 bytes"):
             cifar10(path)
     disguised = other(name, tarfile.FIFOTYPE)
     disguised.size = RECORDS * 3073
@@ -185,7 +189,7 @@ def test_archives_that_are_something_else(tmp_path: Path, monkeypatch: pytest.Mo
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     published(monkeypatch, path, out.getvalue())
-    with pytest.raises(ValueError, match=r"holds data_batch_1\.bin twice"):
+    with pytest.raises(ValueError, match=r"contains data_batch_1\.bin twice"):
         cifar10(path)
     for content in (b"nothing", b"\x1f\x8bnothing", bytes(10_000)):
         published(monkeypatch, path, content)
@@ -194,13 +198,13 @@ def test_archives_that_are_something_else(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 class _Runs:
-    """A pickle of it would run code."""
+    """Run code when it is unpickled."""
 
     def __reduce__(self) -> tuple[object, tuple[str]]:
         return os.mkdir, ("ran",)
 
 
-def test_pickles_are_named_and_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickles_raise_and_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     harmful = pickle.dumps(_Runs())
     folder = tmp_path / "cifar-10-batches-py"
@@ -210,7 +214,7 @@ def test_pickles_are_named_and_not_read(tmp_path: Path, monkeypatch: pytest.Monk
     for given in (folder, path):
         for read in (cifar10, open_data):
             with pytest.raises(
-                ValueError, match=r"pickles and can run code: get .* cifar-10-binary\.tar\.gz, from https"
+                ValueError, match=r"pickles can run code: download .* cifar-10-binary\.tar\.gz, from https"
             ):
                 read(given)
     assert not (tmp_path / "ran").exists()
@@ -238,7 +242,7 @@ def test_archives_with_another_checksum_are_not_opened(tmp_path: Path, monkeypat
 
 
 def test_npz(tmp_path: Path) -> None:
-    """A part of the set as arrays, with channels last as most have it."""
+    """Part of the dataset as arrays, with the channels last."""
     pixels, labels, _ = BATCHES[NAMES[0]]
     last = pixels.transpose(0, 2, 3, 1)
     path = tmp_path / "c.npz"
@@ -249,37 +253,37 @@ def test_npz(tmp_path: Path) -> None:
     assert train.condition is not None
     assert train.condition.tolist() == labels
     np.savez(path, x_train=last[..., 0], x_test=last[..., 0])
-    with pytest.raises(ValueError, match=r"shape \(1, 32, 32\), those of CIFAR-10 have \(3, 32, 32\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 32, 32\), but those of CIFAR-10 have \(3, 32, 32\)"):
         cifar10(path)
 
 
-def test_opened_as_data_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_open_data_reads_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = folder_of(tmp_path)
     path = published(monkeypatch, tmp_path / "cifar-10-binary.tar.gz", archive_of(FILES))
-    wanted = np.concatenate([BATCHES[name][0] for name in NAMES[:5]])
+    expected = np.concatenate([BATCHES[name][0] for name in NAMES[:5]])
     for given in (folder, path):
         opened = open_data(given)
         assert opened.form == ImageFormat(3, 32, 32)
         assert opened.dataset.condition is None
-        assert np.array_equal(opened.dataset.x.numpy(), wanted)
-        assert "15 pictures, 32 x 32" in opened.report[0]
-        assert opened.report[-1] == "left out: labels, and 3 pictures to test with"
+        assert np.array_equal(opened.dataset.x.numpy(), expected)
+        assert "15 images, 32 x 32" in opened.report[0]
+        assert opened.report[-1] == "left out: labels, and 3 test images"
     form = open_data(folder).form
     assert np.array_equal(form.read(folder / NAMES[5]).x.numpy(), BATCHES[NAMES[5]][0])
-    with pytest.raises(ValueError, match=r"test_batch\.bin must have 9,219 bytes"):
+    with pytest.raises(ValueError, match=r"test_batch\.bin is damaged: it must have 9,219 bytes"):
         form.read(put(tmp_path / NAMES[5], b"short"))
 
 
 class Server:
-    """A web server on this machine that gives ``content``, or only the first ``cut`` bytes of it; it counts."""
+    """A local web server that returns ``content``, or its first ``cut`` bytes, and counts requests."""
 
     def __init__(self) -> None:
-        self.content, self.cut, self.asked = b"", None, 0
+        self.content, self.cut, self.num_requests = b"", None, 0
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                outer.asked += 1
+                outer.num_requests += 1
                 if not self.path.endswith("cifar-10-binary.tar.gz"):
                     self.send_error(404)
                     return
@@ -314,31 +318,33 @@ def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     server.stop()
 
 
-def test_it_is_downloaded_once(server: Server, tmp_path: Path) -> None:
-    kept = tmp_path / "cache" / "cifar-10-binary.tar.gz"
+def test_archive_is_downloaded_once(server: Server, tmp_path: Path) -> None:
+    cached = tmp_path / "cache" / "cifar-10-binary.tar.gz"
     is_ours(cifar10(download=True))
-    assert kept.read_bytes() == server.content
+    assert cached.read_bytes() == server.content
     is_ours(cifar10(download=True))
     is_ours(cifar10())
-    assert server.asked == 1
-    assert [file.name for file in kept.parent.iterdir()] == [kept.name]
-    # What is kept and damaged is downloaded anew.
-    put(kept, server.content[:-1])
+    assert server.num_requests == 1
+    assert [file.name for file in cached.parent.iterdir()] == [cached.name]
+    # A damaged file in the cache is downloaded again.
+    put(cached, server.content[:-1])
     is_ours(cifar10(download=True))
-    assert server.asked == 2
+    assert server.num_requests == 2
 
 
-def test_a_wrong_checksum_leaves_nothing(server: Server, tmp_path: Path) -> None:
+def test_wrong_checksum_deletes_the_download(server: Server, tmp_path: Path) -> None:
     server.content = archive_of(FILES | {f"{FOLDER}/readme.html": b"another"})
     found = hashlib.sha256(server.content).hexdigest()
-    with pytest.raises(ValueError, match=rf"not the file that is known: .* SHA-256 {found}, not .* Nothing was kept"):
+    with pytest.raises(
+        ValueError, match=rf"another file than expected: .* SHA-256 {found}, not .* The download was deleted"
+    ):
         cifar10(download=True)
     assert list((tmp_path / "cache").iterdir()) == []
     with pytest.raises(ValueError, match="write download=True"):
         cifar10()
 
 
-def test_a_transfer_that_breaks_off_leaves_what_was_there(server: Server, tmp_path: Path) -> None:
+def test_interrupted_download_keeps_the_cached_file(server: Server, tmp_path: Path) -> None:
     server.cut = 1000
     message = rf"could not be downloaded: .*got only 1000 out of {len(server.content)} bytes.*Try again"
     with pytest.raises(OSError, match=message):
@@ -348,14 +354,14 @@ def test_a_transfer_that_breaks_off_leaves_what_was_there(server: Server, tmp_pa
     is_ours(cifar10(download=True))
 
 
-def test_an_answer_without_end(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cifar, "_MOST_PACKED", 500)
-    with pytest.raises(ValueError, match="gives more than 500 bytes"):
+def test_too_long_response_raises(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cifar, "_MAX_PACKED_BYTES", 500)
+    with pytest.raises(ValueError, match="returned more than 500 bytes"):
         cifar10(download=True)
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_nobody_answers(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_server_raises(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cifar, "_URL", server.url.replace("cifar-10-binary", "cifar-10-lost"))
     with pytest.raises(OSError, match=r"could not be downloaded: HTTP Error 404.*give its path"):
         cifar10(download=True)
@@ -366,16 +372,16 @@ def test_nobody_answers(server: Server, tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize(
-    ("settings", "wanted"),
+    ("settings", "expected"),
     [
         ({"TAULEAP_CACHE": "/a", "XDG_CACHE_HOME": "/b"}, "/a"),
         ({"XDG_CACHE_HOME": "/b"}, "/b/tauleap"),
         ({"HOME": "/c"}, "/c/.cache/tauleap"),
     ],
 )
-def test_where_it_is_kept(settings: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cache_folder(settings: dict[str, str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("TAULEAP_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     for name, value in settings.items():
         monkeypatch.setenv(name, value)
-    assert cache_folder() == Path(wanted)
+    assert cache_folder() == Path(expected)

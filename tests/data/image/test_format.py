@@ -1,4 +1,4 @@
-"""Folders of pictures as bytes, and back."""
+"""Folders of images as bytes, and back."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def picture(seed: int, width: int = 6, height: int = 5, mode: str = "RGB") -> PI
     return PIL.Image.fromarray(np.random.default_rng(seed).integers(0, 256, shape).astype(np.uint8))
 
 
-def test_bytes_are_kept(tmp_path: Path) -> None:
+def test_images_are_written_and_read_unchanged(tmp_path: Path) -> None:
     for seed in range(3):
         picture(seed).save(tmp_path / f"{seed}.png")
     opened = open_data(tmp_path)
@@ -37,7 +37,7 @@ def test_bytes_are_kept(tmp_path: Path) -> None:
         assert np.array_equal(np.asarray(grid)[scale, scale], opened.dataset.x[0, :, 0, 0].numpy())
 
 
-def test_grey_where_all_are_grey(tmp_path: Path) -> None:
+def test_result_is_grey_if_all_images_are(tmp_path: Path) -> None:
     picture(0, mode="L").save(tmp_path / "a.png")
     picture(1, mode="L").convert("1").save(tmp_path / "b.png")
     opened = open_data(tmp_path)
@@ -50,7 +50,7 @@ def test_grey_where_all_are_grey(tmp_path: Path) -> None:
     assert bool((opened.dataset.x[0, 0] == opened.dataset.x[0, 2]).all())
 
 
-def test_other_sizes_are_fitted_and_told(tmp_path: Path) -> None:
+def test_other_sizes_are_scaled_and_reported(tmp_path: Path) -> None:
     for seed in range(3):
         picture(seed).save(tmp_path / f"{seed}.png")
     picture(9, 60, 20).save(tmp_path / "wide.jpg")
@@ -60,26 +60,26 @@ def test_other_sizes_are_fitted_and_told(tmp_path: Path) -> None:
     opened = open_data(tmp_path)
     assert len(opened.dataset) == 4
     assert opened.form.shape == (3, 5, 6)
-    told = "\n".join(opened.report)
-    assert "4 pictures, 3 of them 6 x 5" in told
-    assert "1 pictures of other sizes" in told
-    assert "is no PNG or JPEG: 1 (none.jpeg)" in told
-    assert "is damaged" in told
-    assert "not 8 bits a channel" in told
-    assert "broken.png" in told
+    report = "\n".join(opened.report)
+    assert "4 images, 3 of them 6 x 5" in report
+    assert "1 images of other sizes" in report
+    assert "is not a PNG or JPEG: 1 (none.jpeg)" in report
+    assert "is damaged" in report
+    assert "does not have 8 bits per channel" in report
+    assert "broken.png" in report
 
 
-def test_large_ones_are_made_smaller_unless_asked(tmp_path: Path) -> None:
+def test_large_images_are_reduced_unless_size_is_given(tmp_path: Path) -> None:
     for seed in range(2):
         picture(seed, 128, 96).save(tmp_path / f"{seed}.png")
     opened = open_data(tmp_path)
     assert opened.form.shape == (3, 48, 64)
-    assert "scaled to 64 x 48; size=128 (--size 128) keeps theirs" in opened.report
+    assert "scaled to 64 x 48; size=128 (--size 128) keeps the original size" in opened.report
     assert open_data(tmp_path, size=128).form.shape == (3, 96, 128)
     assert open_data(tmp_path, size=8).form.shape == (3, 6, 8)
 
 
-def test_transparent_pixels_are_missing_when_completed_and_white_when_learnt(tmp_path: Path) -> None:
+def test_transparent_pixels_are_missing_in_completion_and_white_in_training(tmp_path: Path) -> None:
     pixels = np.asarray(picture(0, mode="RGBA")).copy()
     pixels[..., 3] = 255
     pixels[1, 2, 3] = 0
@@ -93,10 +93,10 @@ def test_transparent_pixels_are_missing_when_completed_and_white_when_learnt(tmp
     assert np.array_equal(opened.dataset.x[0, :, 0, 0].numpy(), pixels[0, 0, :3])
 
 
-def test_too_many_pixels_are_refused_by_the_header(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_many_pixels_raise_before_decoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     PIL.Image.new("L", (3000, 2000)).save(tmp_path / "bomb.png")
     assert (tmp_path / "bomb.png").stat().st_size < 20_000
-    monkeypatch.setattr(images, "_PIXELS", 10_000)
+    monkeypatch.setattr(images, "_MAX_PIXELS", 10_000)
     monkeypatch.setattr(PIL.Image.Image, "convert", lambda *_: pytest.fail("it was decoded"))
     with pytest.raises(ValueError, match="has 3000 x 2000 pixels, more than 10,000"):
         open_data(tmp_path)
@@ -104,13 +104,13 @@ def test_too_many_pixels_are_refused_by_the_header(tmp_path: Path, monkeypatch: 
         ImageFormat(1, 8, 8).read(tmp_path / "bomb.png")
 
 
-def test_cameras_that_were_held_upright(tmp_path: Path) -> None:
+def test_exif_rotation_is_applied(tmp_path: Path) -> None:
     exif = PIL.Image.Exif()
     exif[0x0112] = 6
     picture(0, 40, 30).save(tmp_path / "a.jpg", exif=exif)
     assert open_data(tmp_path).form.shape == (3, 40, 30)
 
 
-def test_show() -> None:
+def test_preview() -> None:
     x = torch.tensor([0, 255, 255, 0]).reshape(1, 1, 2, 2)
     assert ImageFormat(1, 2, 2).preview(x, 1) == "@@  \n  @@"

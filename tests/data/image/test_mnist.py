@@ -1,4 +1,4 @@
-"""idx files of any rank, MNIST's four of them, and pictures in an .npz."""
+"""idx files of any rank, MNIST's four of them, and images in an .npz."""
 
 import gzip
 import random
@@ -41,7 +41,7 @@ def four_files(folder: Path, end: str = "", mark: str = "-") -> dict[str, np.nda
 
 @pytest.mark.parametrize("shape", [(5,), (2, 3), (4, 28, 28), (2, 3, 4, 5), (1, 1, 1, 1, 1, 1, 1, 2)])
 @pytest.mark.parametrize("name", ["a-idx-ubyte", "a.gz"])
-def test_every_rank(shape: tuple[int, ...], name: str, tmp_path: Path) -> None:
+def test_every_number_of_axes(shape: tuple[int, ...], name: str, tmp_path: Path) -> None:
     array = random_bytes(*shape)
     found = read_idx(put(tmp_path / name, idx(array)))
     assert found.dtype == torch.uint8
@@ -52,33 +52,33 @@ GOOD = idx(random_bytes(3, 4, 5))
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
-        (b"\x01" + GOOD[1:], "is no idx file: it does not begin with two bytes 0"),
-        (GOOD[:3], "is no idx file"),
+        (b"\x01" + GOOD[1:], "is not an idx file: it must begin with two zero bytes"),
+        (GOOD[:3], "is not an idx file"),
         (GOOD[:2] + b"\x0d" + GOOD[3:], r"must hold bytes \(type 0x08\), got float32 \(type 0x0d\)"),
-        (GOOD[:2] + b"\x07" + GOOD[3:], "type 0x07 is not known"),
+        (GOOD[:2] + b"\x07" + GOOD[3:], "type 0x07 is unknown"),
         (bytes([0, 0, 8, 0]), "1 to 8 axes, got 0"),
         (bytes([0, 0, 8, 9]) + bytes(100), "1 to 8 axes, got 9"),
-        (GOOD[:10], "ends in its header"),
-        (GOOD[:4] + bytes(4) + GOOD[8:], r"nothing in it: its shape is \(0, 4, 5\)"),
+        (GOOD[:10], "ends inside the header"),
+        (GOOD[:4] + bytes(4) + GOOD[8:], r"is empty: its shape is \(0, 4, 5\)"),
         (GOOD[:4] + b"\xff" * 12, r"shape \(4294967295, 4294967295, 4294967295\), more than"),
     ],
 )
 @pytest.mark.parametrize("name", ["a", "a.gz"])
-def test_headers_that_are_none(content: bytes, told: str, name: str, tmp_path: Path) -> None:
+def test_invalid_headers_raise(content: bytes, message: str, name: str, tmp_path: Path) -> None:
     path = put(tmp_path / name, content)
-    with pytest.raises(ValueError, match=rf"{name}.*{told}"):
+    with pytest.raises(ValueError, match=rf"{name}.*{message}"):
         read_idx(path)
 
 
-def test_more_or_fewer_bytes_than_the_header_says(tmp_path: Path) -> None:
+def test_wrong_number_of_bytes_raises(tmp_path: Path) -> None:
     for content, there in ((GOOD[:-1], 59), (GOOD + b"x", 61)):
         with pytest.raises(ValueError, match=rf"damaged: shape \(3, 4, 5\) needs 60 bytes, it has {there}"):
             read_idx(put(tmp_path / "a", content))
     with pytest.raises(ValueError, match="ends after 59 of the 60 bytes"):
         read_idx(put(tmp_path / "a.gz", GOOD[:-1]))
-    with pytest.raises(ValueError, match=r"more than the shape \(3, 4, 5\) needs"):
+    with pytest.raises(ValueError, match=r"more bytes than the shape \(3, 4, 5\) needs"):
         read_idx(put(tmp_path / "a.gz", GOOD + b"x"))
     (tmp_path / "empty").touch()
     with pytest.raises(ValueError, match="is empty"):
@@ -109,23 +109,23 @@ def test_damaged_gzip(tmp_path: Path) -> None:
     assert refused > 290
 
 
-def test_a_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_decompression_bomb_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """300 MB of zeros behind a header that promises 60 bytes, and a header that promises what no file can hold."""
     packer = zlib.compressobj(9, wbits=31)
     blocks = [packer.compress(GOOD)] + [packer.compress(bytes(10_000_000)) for _ in range(30)]
     path = tmp_path / "a.gz"
     path.write_bytes(b"".join([*blocks, packer.flush()]))
-    asked = []
+    sizes = []
     read = gzip.GzipFile.read
 
-    def counted(file: gzip.GzipFile, size: int | None = -1) -> bytes:
-        asked.append(size)
+    def read_and_count(file: gzip.GzipFile, size: int | None = -1) -> bytes:
+        sizes.append(size)
         return read(file, size)
 
-    monkeypatch.setattr(gzip.GzipFile, "read", counted)
-    with pytest.raises(ValueError, match="more than the shape"):
+    monkeypatch.setattr(gzip.GzipFile, "read", read_and_count)
+    with pytest.raises(ValueError, match="more bytes than the shape"):
         read_idx(path)
-    assert sum(asked) == len(GOOD) + 1
+    assert sum(sizes) == len(GOOD) + 1
     path = put(tmp_path / "b.gz", bytes([0, 0, 8, 1]) + struct.pack(">I", 2**20))
     with pytest.raises(ValueError, match=r"cannot hold the shape \(1048576,\)"):
         read_idx(path)
@@ -146,17 +146,17 @@ def test_mnist(end: str, mark: str, tmp_path: Path) -> None:
         assert data.condition.tolist() == arrays[f"{part}-labels{mark}idx1-ubyte"].tolist()
 
 
-def test_mnist_that_is_not_whole(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="nothing does not exist: give the folder that holds train-images-idx3-ubyte"):
+def test_incomplete_mnist_raises(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="nothing does not exist: give the folder that has train-images-idx3-ubyte"):
         mnist(tmp_path / "nothing")
     with pytest.raises(ValueError, match="is not a folder"):
         mnist(put(tmp_path / "file", b"x"))
     four_files(tmp_path)
     put(tmp_path / "t10k-labels-idx1-ubyte", idx(random_bytes(4, high=10)))
-    with pytest.raises(ValueError, match="a label for each of 3 images, got shape"):
+    with pytest.raises(ValueError, match="3 labels, one per image, got shape"):
         mnist(tmp_path)
     put(tmp_path / "t10k-labels-idx1-ubyte", idx(np.array([1, 10, 2], dtype=np.uint8)))
-    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte has the label 10 at picture 1: labels are 0\.\.9"):
+    with pytest.raises(ValueError, match=r"t10k-labels-idx1-ubyte has the label 10 for image 1: labels must be 0\.\.9"):
         mnist(tmp_path)
     (tmp_path / "t10k-labels-idx1-ubyte").unlink()
     with pytest.raises(ValueError, match="has no t10k-labels-idx1-ubyte"):
@@ -166,7 +166,7 @@ def test_mnist_that_is_not_whole(tmp_path: Path) -> None:
         mnist(tmp_path)
 
 
-def test_opened_as_data_of_ones_own(tmp_path: Path) -> None:
+def test_open_data_reads_it(tmp_path: Path) -> None:
     arrays = four_files(tmp_path / "mnist", ".gz")
     images = tmp_path / "mnist" / "t10k-images-idx3-ubyte.gz"
     for path, name in ((images, images.stem), (tmp_path / "mnist", "train-images-idx3-ubyte")):
@@ -174,14 +174,14 @@ def test_opened_as_data_of_ones_own(tmp_path: Path) -> None:
         assert opened.form == ImageFormat(1, 28, 28)
         assert opened.dataset.condition is None
         assert np.array_equal(opened.dataset.x[:, 0].numpy(), arrays[name])
-        assert f"{len(arrays[name])} pictures, 28 x 28" in opened.report[0]
-        assert ("left out: labels, and 3 pictures to test with" in opened.report) == path.is_dir()
+        assert f"{len(arrays[name])} images, 28 x 28" in opened.report[0]
+        assert ("left out: labels, and 3 test images" in opened.report) == path.is_dir()
         assert torch.equal(opened.form.read(path).x, opened.dataset.x)
-    with pytest.raises(ValueError, match="give the file of the images, not that of the labels"):
+    with pytest.raises(ValueError, match="give the file of the images instead of the labels"):
         open_data(tmp_path / "mnist" / "t10k-labels-idx1-ubyte.gz")
-    with pytest.raises(ValueError, match=r"size has no meaning for .*, which takes no options"):
+    with pytest.raises(ValueError, match=r"does not take the option size; this kind of data takes: no options"):
         open_data(images, size=14)
-    with pytest.raises(ValueError, match=r"pictures of shape \(1, 28, 28\), what is wanted is \(1, 8, 8\)"):
+    with pytest.raises(ValueError, match=r"images of shape \(1, 28, 28\), but the model takes \(1, 8, 8\)"):
         ImageFormat(1, 8, 8).read(images)
     wide = put(tmp_path / "wide-idx3-ubyte", idx(random_bytes(1, 1, 2**15 + 1)))
     with pytest.raises(ValueError, match="wide-idx3-ubyte: width of a picture"):
@@ -192,7 +192,7 @@ LAST, FIRST = random_bytes(4, 5, 6, 3), random_bytes(4, 3, 5, 6)
 
 
 @pytest.mark.parametrize(
-    ("given", "wanted"),
+    ("given", "expected"),
     [
         (LAST, LAST.transpose(0, 3, 1, 2)),
         (LAST[..., :1], LAST[..., :1].transpose(0, 3, 1, 2)),
@@ -205,14 +205,14 @@ LAST, FIRST = random_bytes(4, 5, 6, 3), random_bytes(4, 3, 5, 6)
 @pytest.mark.parametrize(
     "labels", [None, ("y_train", "y_test"), ("labels_train", "labels_test"), ("train_labels", "test_labels")]
 )
-def test_npz(given: np.ndarray, wanted: np.ndarray, labels: tuple[str, str] | None, tmp_path: Path) -> None:
+def test_npz(given: np.ndarray, expected: np.ndarray, labels: tuple[str, str] | None, tmp_path: Path) -> None:
     more = (
         {} if labels is None else {labels[0]: np.array([3, 0, 4, 1], dtype=np.uint8), labels[1]: np.array([[7], [2]])}
     )
     path = tmp_path / "a.npz"
     np.savez_compressed(path, x_train=given, x_test=given[2:], names=np.array(["not", "read"]), **more)
     train, test = images_npz(path)
-    for data, rows in ((train, wanted), (test, wanted[2:])):
+    for data, rows in ((train, expected), (test, expected[2:])):
         assert (data.num_states, data.x.dtype, data.x.is_contiguous()) == (256, torch.uint8, True)
         assert np.array_equal(data.x.numpy(), rows)
     found = [None if data.condition is None else data.condition.tolist() for data in (train, test)]
@@ -222,70 +222,68 @@ def test_npz(given: np.ndarray, wanted: np.ndarray, labels: tuple[str, str] | No
 GREY = random_bytes(4, 5, 6)
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(LAST, LAST.transpose(0, 3, 1, 2)), (FIRST, FIRST)])
-def test_what_a_model_was_trained_from_can_be_completed_and_measured(
-    given: np.ndarray, wanted: np.ndarray, tmp_path: Path
-) -> None:
-    """Those to test with are taken where there are any, else the only ones."""
+@pytest.mark.parametrize(("given", "expected"), [(LAST, LAST.transpose(0, 3, 1, 2)), (FIRST, FIRST)])
+def test_training_files_can_be_completed_and_evaluated(given: np.ndarray, expected: np.ndarray, tmp_path: Path) -> None:
+    """Test images are read if the file has any, else the only array."""
     form, files = ImageFormat(3, 5, 6), {name: tmp_path / name for name in ("two.npz", "one.NPZ", "bare.npy")}
     with files["two.npz"].open("wb") as two, files["one.NPZ"].open("wb") as one:
         np.savez(two, x_train=given, x_test=given[1:], y_test=np.arange(3), x=given[:1])
         np.savez(one, x=given, other=np.array(["not", "read"]))
     np.save(files["bare.npy"], given)
-    for name, rows, told in [
-        ("two.npz", wanted[1:], ["the array x_test is taken: 3 rows"]),
-        ("one.NPZ", wanted, ["the array x is taken: 4 rows"]),
-        ("bare.npy", wanted, []),
+    for name, rows, expected_report in [
+        ("two.npz", expected[1:], ["read the array x_test: 3 rows"]),
+        ("one.NPZ", expected, ["read the array x: 4 rows"]),
+        ("bare.npy", expected, []),
     ]:
-        read, said = form.read_with_report(files[name])
+        read, report = form.read_with_report(files[name])
         assert np.array_equal(read.x.numpy(), rows)
-        assert (read.num_states, read.missing, said) == (256, None, told)
+        assert (read.num_states, read.missing, report) == (256, None, expected_report)
         assert torch.equal(form.read(files[name]).x, read.x)
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"x_train": GREY}, r"a\.npz has no array x_test or x: write numpy\.savez\(path, x=\.\.\.\)"),
-        ({"x_test": GREY[:, :4]}, r"x_test has pictures of shape \(1, 4, 6\), what is wanted is \(1, 5, 6\)"),
-        ({"x": LAST}, r"x has pictures of shape \(3, 5, 6\), what is wanted is \(1, 5, 6\)"),
-        ({"x": GREY.astype(int) + 256}, r"x must hold shades 0\.\.255"),
+        ({"x_test": GREY[:, :4]}, r"x_test has images of shape \(1, 4, 6\), but the model takes \(1, 5, 6\)"),
+        ({"x": LAST}, r"x has images of shape \(3, 5, 6\), but the model takes \(1, 5, 6\)"),
+        ({"x": GREY.astype(int) + 256}, r"x must hold values 0\.\.255"),
         ({"x": GREY / 255}, "must hold whole numbers, got float64"),
-        ({"x": GREY[0]}, r"x must be pictures \(n, height, width\)"),
+        ({"x": GREY[0]}, r"x must be images \(n, height, width\)"),
     ],
 )
-def test_arrays_that_do_not_fit_the_model(arrays: dict[str, np.ndarray], told: str, tmp_path: Path) -> None:
+def test_arrays_of_another_shape_raise(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **arrays)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         ImageFormat(1, 5, 6).read(tmp_path / "a.npz")
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"x_train": GREY}, r"has no array x_test: write numpy\.savez"),
         ({"x": GREY}, "has no array x_train"),
-        ({"x_train": GREY, "x_test": GREY[:, :4]}, r"shape \(1, 5, 6\) in x_train and \(1, 4, 6\) in x_test"),
-        ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4)}, "labels for one of x_train and x_test"),
+        ({"x_train": GREY, "x_test": GREY[:, :4]}, r"one shape, got \(1, 5, 6\) in x_train and \(1, 4, 6\) in x_test"),
+        ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4)}, "labels for only one of x_train and x_test"),
         ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4), "y_train": np.arange(3)}, "must be 4 whole numbers"),
         ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4), "y_train": np.eye(4)}, "must hold whole numbers"),
         ({"x_train": GREY / 255, "x_test": GREY}, "must hold whole numbers, got float64"),
         ({"x_train": GREY.astype(object), "x_test": GREY}, "must hold whole numbers, got object"),
         (
             {"x_train": GREY, "x_test": GREY.astype(int) + 1},
-            r"x_test must hold shades 0\.\.255, got int64 from .* to 256",
+            r"x_test must hold values 0\.\.255, got int64 from .* to 256",
         ),
-        ({"x_train": GREY.astype(int) - 300, "x_test": GREY}, r"x_train must hold shades 0\.\.255"),
-        ({"x_train": GREY > 9, "x_test": GREY}, "x_train must hold shades"),
-        ({"x_train": GREY[0], "x_test": GREY}, r"x_train must be pictures \(n, height, width\)"),
-        ({"x_train": GREY[:0], "x_test": GREY}, "x_train must be pictures"),
-        ({"x_train": random_bytes(2, 5, 5, 4), "x_test": GREY}, "no axis has 1 or 3 channels"),
-        ({"x_train": random_bytes(2, 3, 5, 3), "x_test": GREY}, "either axis may be that of the channels"),
+        ({"x_train": GREY.astype(int) - 300, "x_test": GREY}, r"x_train must hold values 0\.\.255"),
+        ({"x_train": GREY > 9, "x_test": GREY}, "x_train must hold values"),
+        ({"x_train": GREY[0], "x_test": GREY}, r"x_train must be images \(n, height, width\)"),
+        ({"x_train": GREY[:0], "x_test": GREY}, "x_train must be images"),
+        ({"x_train": random_bytes(2, 5, 5, 4), "x_test": GREY}, "neither axis 1 nor axis 3 has length 1 or 3"),
+        ({"x_train": random_bytes(2, 3, 5, 3), "x_test": GREY}, "axes 1 and 3 could both be the channels"),
     ],
 )
-def test_npz_that_is_none(arrays: dict[str, np.ndarray], told: str, tmp_path: Path) -> None:
+def test_invalid_npz_raises(arrays: dict[str, np.ndarray], message: str, tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", **arrays)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match=rf"a\.npz.*{told}"):
+    with pytest.raises(ValueError, match=rf"a\.npz.*{message}"):
         images_npz(tmp_path / "a.npz")
 
 
@@ -296,10 +294,10 @@ def test_mnist_in_an_npz(tmp_path: Path) -> None:
     assert np.array_equal(train.x[:, 0].numpy(), images)
     assert len(test) == 2
     np.savez(tmp_path / "b.npz", x_train=images, x_test=images, y_train=labels, y_test=labels + 1)
-    with pytest.raises(ValueError, match=r"has the label 10 at picture 1: labels are 0\.\.9"):
+    with pytest.raises(ValueError, match=r"has the label 10 for image 1: labels must be 0\.\.9"):
         mnist(tmp_path / "b.npz")
     np.savez(tmp_path / "c.npz", x_train=images[:, :8], x_test=images[:, :8])
-    with pytest.raises(ValueError, match=r"shape \(1, 8, 28\), those of MNIST have \(1, 28, 28\)"):
+    with pytest.raises(ValueError, match=r"shape \(1, 8, 28\), but those of MNIST have \(1, 28, 28\)"):
         mnist(tmp_path / "c.npz")
     with pytest.raises(ValueError, match="is not a file"):
         mnist(tmp_path / "d.npz")

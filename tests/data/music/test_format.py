@@ -39,7 +39,7 @@ def midi(*tracks: list[tuple[int, int, int]], ticks: int = 480, drums: bool = Fa
     return score.dumps_midi()
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_written_rows_are_read_back(tmp_path: Path) -> None:
     form, x = MusicFormat(), torch.stack([tune(seed=s) for s in range(10)])
     written = form.write(x, tmp_path / "out", first=3)
     assert [path.name for path in written[:3]] == ["samples-000003.mid", "samples-000003.wav", "samples-000004.mid"]
@@ -54,18 +54,18 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 def test_sound(tmp_path: Path) -> None:
     form = MusicFormat(32)
     form.write(torch.stack([tune(32), torch.full((32,), REST)]), tmp_path)
-    heard = {}
+    waves = {}
     for name in ("samples-000000.wav", "samples-000001.wav"):
         with wave.open(str(tmp_path / name)) as file:
             assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, 22050)
-            heard[name] = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").astype(float)
-    loud, silent = heard.values()
-    # 32 sixteenths at 120 quarters a minute, and the last fade.
-    assert 4 <= len(loud) / 22050 <= 4 + 1.01
+            waves[name] = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").astype(float)
+    melody, rests = waves.values()
+    # 32 sixteenths at 120 quarters per minute, and the last fade-out.
+    assert 4 <= len(melody) / 22050 <= 4 + 1.01
     played = symusic.Score.from_midi((tmp_path / "samples-000000.mid").read_bytes()).to("second")
     assert played.tracks[0].notes[-1].end == pytest.approx(4, abs=0.001)
-    assert np.abs(loud).max() > 1000
-    assert np.abs(silent).max(initial=0) == 0
+    assert np.abs(melody).max() > 1000
+    assert np.abs(rests).max(initial=0) == 0
 
 
 @pytest.mark.parametrize("pitch", range(24, 120, 5))
@@ -82,7 +82,7 @@ def test_the_sound_is_in_tune(pitch: int) -> None:
     assert energy[near & (overtone == 1)].sum() > 0.5 * energy.sum()  # and not an octave higher
 
 
-def test_our_reader_agrees_with_another() -> None:
+def test_reader_agrees_with_symusic() -> None:
     draw = np.random.default_rng(0)
     for _ in range(50):
         at, notes = 0, []
@@ -99,14 +99,14 @@ def test_our_reader_agrees_with_another() -> None:
         assert ours.parts == [sorted(theirs)]
 
 
-def test_what_is_written_is_read_by_another() -> None:
+def test_symusic_reads_written_files() -> None:
     row = tune(64).tolist()
     other = symusic.Score.from_midi(write_midi(decode(row), 4, 120))
     assert [(n.start, n.end, n.pitch) for n in other.tracks[0].notes] == [tuple(note) for note in decode(row)]
     assert other.tempos[0].qpm == 120
 
 
-def test_running_status_and_what_is_stepped_over() -> None:
+def test_running_status_and_skipped_events() -> None:
     events = bytes(
         [0, 0xFF, 3, 2, 65, 66, 0, 0xC0, 5, 0, 0x90, 60, 80, 96, 60, 0, 0, 62, 80, 0x60, 62, 0, 0, 0xFF, 47, 0]
     )
@@ -117,22 +117,22 @@ def test_running_status_and_what_is_stepped_over() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
-        (b"RIFF....", "no MIDI file"),
-        (b"MThd\0\0\0\6\0\0\0\1", "2 more bytes are wanted, 0 are there"),
-        (b"MThd\0\0\0\6\0\0\0\1\xe7\x28", "counts time in seconds"),
-        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\5ab", "5 more bytes are wanted, 2 are there"),
-        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\x40", "0x40 where an event must begin"),
-        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\xf1", "0xf1 is no event"),
+        (b"RIFF....", "not a MIDI file"),
+        (b"MThd\0\0\0\6\0\0\0\1", "2 more bytes are needed, but only 0 are left"),
+        (b"MThd\0\0\0\6\0\0\0\1\xe7\x28", "must be in ticks per quarter note"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\5ab", "5 more bytes are needed, but only 2 are left"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\x40", "expected an event, got 0x40"),
+        (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\2\0\xf1", "0xf1 is not an event"),
         (b"MThd\0\0\0\6\0\0\0\1\0\x60MTrk\0\0\0\4\xff\xff\xff\xff", "more than four bytes"),
     ],
 )
-def test_damaged_files(content: bytes, told: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_damaged_files(content: bytes, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=message):
         read_midi(content)
     (tmp_path / "a.mid").write_bytes(content)
-    with pytest.raises(ValueError, match=r"a\.mid: damaged MIDI, byte \d+"):
+    with pytest.raises(ValueError, match=r"a\.mid: damaged MIDI: byte \d+"):
         melodies(tmp_path / "a.mid")
 
 
@@ -143,7 +143,7 @@ def test_time_is_rounded_to_sixteenths() -> None:
     assert found.tolist() == [60, 61, REST, 62]
 
 
-def test_chords_are_no_melody() -> None:
+def test_chords_are_not_a_melody() -> None:
     assert encode([Note(0, 480, 60), Note(0, 480, 64)], 480) is None
     legato = encode([Note(100 * i, 100 * i + 110, 60 + i % 5) for i in range(40)], 100)
     assert legato is not None
@@ -169,7 +169,7 @@ def test_fast_runs_are_melodies(length: Fraction) -> None:
         assert found.tolist()[:6] == [60, 62, 64, 66, 68, 70]
 
 
-def test_how_much_may_sound_together() -> None:
+def test_tolerance_of_overlapping_notes() -> None:
     single = [Note(480 * i, 480 * i + 480, 60 + i % 2) for i in range(20)]
     # A twentieth of the time, and a tick more.
     assert encode([*single, Note(100, 580, 72)], 480) is not None
@@ -187,24 +187,24 @@ def test_how_much_may_sound_together() -> None:
     assert encode([], 480) is None
 
 
-def test_notes_may_come_in_any_order() -> None:
+def test_order_of_notes_does_not_matter() -> None:
     notes = [Note(0, 130, 60), Note(120, 240, 62), Note(240, 360, 64)]
     assert encode(notes[::-1], 480).tolist() == encode(notes, 480).tolist() == [60, 62, 64]  # pyright: ignore[reportOptionalMemberAccess]
 
 
-def test_a_track_that_is_too_long_says_so(tmp_path: Path) -> None:
+def test_too_long_track_is_reported(tmp_path: Path) -> None:
     (tmp_path / "good.mid").write_bytes(write_midi(decode(tune().tolist()), 4, 120))
     longest = 2**17
     edge = [Note(0, 1, 60), Note(longest - 1, longest, 62)]
     assert encode(edge, 4) is not None
     assert encode([edge[0], Note(longest, longest + 1, 62)], 4) is None
     (tmp_path / "long.mid").write_bytes(write_midi([edge[0], Note(longest, longest + 1, 62)], 4, 120))
-    told = "\n".join(open_data(tmp_path).report)
-    assert "a track longer than 131,072 steps: 1 (long.mid)" in told
-    assert "one note sounds at a time" not in told
+    report = "\n".join(open_data(tmp_path).report)
+    assert "a track longer than 131,072 steps: 1 (long.mid)" in report
+    assert "one note sounds at a time" not in report
 
 
-def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_files_share_one_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     content = write_midi(decode(tune().tolist()), 4, 120)
     (tmp_path / "good.mid").write_bytes(content)
     for number in range(12):
@@ -234,7 +234,7 @@ def test_damaged_files_are_one_reason(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("rest", [b"\0", b"\0" * 7, b"\x1a" * 100, b"MTrk\xff\xff\xff\xff??"])
-def test_bytes_after_the_last_track_are_no_damage(rest: bytes) -> None:
+def test_bytes_after_the_last_track_are_ignored(rest: bytes) -> None:
     content = write_midi([Note(0, 3, 60), Note(3, 4, 62)], 4, 120)
     assert read_midi(content + rest) == read_midi(content)
 
@@ -250,13 +250,13 @@ def test_the_edges_of_the_filter() -> None:
     # or not.
     at = torch.arange(256)
     assert rejection_reason(torch.where(at % 4 == 0, REST, many)) is None
-    for count, reason in ((50, None), (51, "stays on one pitch for too long")):
+    for count, reason in ((50, None), (51, "has one pitch on too many steps")):
         assert rejection_reason(torch.where((at % 5 == 0) & (at < 5 * count), 60, many)) == reason
     # Two pitches pass, where each has few enough steps, one does not.
     few = torch.full((256,), REST)
     few[::10], few[5::10] = 60, 62
     assert rejection_reason(few) is None
-    assert rejection_reason(few.where(few != 62, 60)) == "has one pitch only"
+    assert rejection_reason(few.where(few != 62, 60)) == "has only one pitch"
 
 
 def test_the_filter_of_the_paper() -> None:
@@ -265,9 +265,9 @@ def test_the_filter_of_the_paper() -> None:
     silent = good.clone()
     silent[20:37] = REST
     assert rejection_reason(silent) == "rests for more than a bar"
-    assert rejection_reason(torch.full((256,), 60)) == "has one pitch only"
+    assert rejection_reason(torch.full((256,), 60)) == "has only one pitch"
     assert rejection_reason(torch.where(torch.arange(256) < 51, 60, torch.arange(256) % 20 + 70)) == (
-        "stays on one pitch for too long"
+        "has one pitch on too many steps"
     )
     assert rejection_reason(torch.where(torch.arange(256) < 50, 60, torch.arange(256) % 20 + 70)) is None
 
@@ -292,13 +292,13 @@ def test_a_folder(tmp_path: Path) -> None:
     opened = open_data(tmp_path / "songs")
     assert torch.equal(opened.dataset.x.long(), long.reshape(2, 256))
     assert (opened.form.num_states, opened.form.shape) == (129, (256,))
-    told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 1 of 6 files" in told
-    assert "there already: 2 (again.MIDI)" in told
-    assert "no track in which one note sounds at a time: 2 (chord.mid, drums.mid)" in told
-    assert "shorter than 256 steps: 1 (short.mid)" in told
-    assert "damaged MIDI: 1 (broken.mid [byte" in told
-    assert "1 files of other kinds" in told
+    report = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 1 of 6 files" in report
+    assert "copies of other pieces: 2 (again.MIDI)" in report
+    assert "no track in which one note sounds at a time: 2 (chord.mid, drums.mid)" in report
+    assert "shorter than 256 steps: 1 (short.mid)" in report
+    assert "damaged MIDI: 1 (broken.mid [byte" in report
+    assert "1 files of other kinds" in report
     assert len(open_data(tmp_path / "songs", length=64).dataset) == 8
     # The rest at the end of the last bar is part of it.
     (tmp_path / "one").mkdir()
@@ -325,13 +325,13 @@ def test_time_signatures(tmp_path: Path) -> None:
     written("waltz.mid", (3, 4))
     written("changing.mid", (4, 4), (6, 8))
     opened = open_data(tmp_path)
-    told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 2 of 4 files" in told
-    assert "in 3/4, where four quarters are not whole bars: 1 (waltz.mid)" in told
-    assert "in 6/8, where four quarters are not whole bars: 1 (changing.mid)" in told
+    report = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 2 of 4 files" in report
+    assert "in 3/4, where four quarters are not whole bars: 1 (waltz.mid)" in report
+    assert "in 6/8, where four quarters are not whole bars: 1 (changing.mid)" in report
 
 
-def test_scrambled_states_are_kept_with_a_model(tmp_path: Path) -> None:
+def test_permuted_states_are_saved_with_a_model(tmp_path: Path) -> None:
     form, x = MusicFormat.scrambled(32, seed=1), tune(32)[None]
     states = form.states(x)
     assert format_from_config(form.config()) == form
@@ -342,7 +342,7 @@ def test_scrambled_states_are_kept_with_a_model(tmp_path: Path) -> None:
     assert torch.equal(form.read(tmp_path / "samples-000000.mid").x[0].long(), states[0])
 
 
-def test_a_melody_that_is_to_go_on(tmp_path: Path) -> None:
+def test_steps_after_the_end_are_missing(tmp_path: Path) -> None:
     (tmp_path / "a.mid").write_bytes(midi([(0, 4, 60), (4, 8, 62)]))
     read = MusicFormat(16).read(tmp_path / "a.mid")
     assert read.x[0, :8].tolist() == [60] * 4 + [62] * 4
@@ -350,18 +350,18 @@ def test_a_melody_that_is_to_go_on(tmp_path: Path) -> None:
     assert read.missing[0].tolist() == [False] * 8 + [True] * 8
 
 
-def test_of_a_folder_what_can_be_read_is(tmp_path: Path) -> None:
+def test_unreadable_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "a.mid").write_bytes(midi([(0, 4, 60), (4, 8, 62)]))
     (tmp_path / "broken.mid").write_bytes(midi([(0, 4, 60)])[:-9])
     (tmp_path / "chord.mid").write_bytes(midi([(0, 64, 60), (0, 64, 64)]))
-    data, told = MusicFormat(16).read_with_report(tmp_path)
+    data, report = MusicFormat(16).read_with_report(tmp_path)
     assert data.x[:, :8].tolist() == [[60] * 4 + [62] * 4]
-    assert "left out: no track in which one note sounds at a time: 1 (chord.mid)" in told
-    assert any("damaged MIDI" in line and "(broken.mid)" in line for line in told)
+    assert "left out: no track in which one note sounds at a time: 1 (chord.mid)" in report
+    assert any("damaged MIDI" in line and "(broken.mid)" in line for line in report)
     with pytest.warns(UserWarning, match="left out"):
         assert torch.equal(MusicFormat(16).read(tmp_path).x, data.x)
     (tmp_path / "a.mid").unlink()
-    with pytest.raises(ValueError, match=r"has no file with a melody, left out: .*chord\.mid"):
+    with pytest.raises(ValueError, match=r"has no file with a melody: .*chord\.mid"):
         MusicFormat(16).read(tmp_path)
     with pytest.raises(ValueError, match=r"chord\.mid: no track in which one note sounds"):
         MusicFormat(16).read(tmp_path / "chord.mid")
@@ -369,14 +369,14 @@ def test_of_a_folder_what_can_be_read_is(tmp_path: Path) -> None:
         MusicFormat(16).read(tmp_path / "broken.mid")
 
 
-def test_what_of_a_file_is_taken_is_said(tmp_path: Path) -> None:
+def test_choice_of_the_part_is_reported(tmp_path: Path) -> None:
     score = symusic.Score.from_midi(midi([(0, 64, 60), (0, 64, 64)], [(35, 39, 60), (40, 44, 62)], [(0, 4, 71)]))
     score.time_signatures.append(symusic.TimeSignature(0, 3, 4))
     (tmp_path / "a.mid").write_bytes(score.dumps_midi())
-    data, told = MusicFormat(16).read_with_report(tmp_path / "a.mid")
+    data, report = MusicFormat(16).read_with_report(tmp_path / "a.mid")
     assert data.x[0, :8].tolist() == [REST] * 3 + [60] * 4 + [REST]
-    assert told == [
-        "part 2 of 3 is taken, the first in which one note sounds at a time: 1 (a.mid)",
+    assert report == [
+        "part 2 of 3 is used, the first in which one note sounds at a time: 1 (a.mid)",
         "the bars before its first note are left out: 1 (a.mid)",
         "in 3/4, but read in bars of four quarters: 1 (a.mid)",
     ]
@@ -384,12 +384,12 @@ def test_what_of_a_file_is_taken_is_said(tmp_path: Path) -> None:
     assert MusicFormat(16).read_with_report(tmp_path / "b.mid")[1] == []
 
 
-def test_show() -> None:
+def test_preview() -> None:
     x = torch.tensor([[60, 60, REST, 61, 127, 0]])
     assert MusicFormat(6).preview(x, 1) == "C4:2 .:1 C#4:1 G9:1 C-1:1"
 
 
-def test_the_bytes_of_a_wav_are_whole(tmp_path: Path) -> None:
+def test_wav_file_is_complete(tmp_path: Path) -> None:
     written = MusicFormat(16).write(torch.full((1, 16), 69), tmp_path)
     with wave.open(io.BytesIO(written[1].read_bytes())) as file:
         assert file.getnframes() > 0

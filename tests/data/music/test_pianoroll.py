@@ -41,7 +41,7 @@ def saved(path: Path, *tracks: np.ndarray, resolution: int = 24, drums: bool = F
 
 
 @pytest.mark.parametrize("resolution", [4, 24])
-def test_melodies_come_out_as_they_went_in(resolution: int, tmp_path: Path) -> None:
+def test_melodies_are_read_back(resolution: int, tmp_path: Path) -> None:
     melody = tune(256, 0)
     chords = roll(melody, resolution).copy()
     chords[:, 40] = 90
@@ -60,7 +60,7 @@ def test_notes_and_drums(tmp_path: Path) -> None:
     assert read_pianoroll(content).parts == []
 
 
-def test_a_folder_of_rolls(tmp_path: Path) -> None:
+def test_folder_of_pianorolls(tmp_path: Path) -> None:
     folder = tmp_path / "lpd" / "A" / "B"
     folder.mkdir(parents=True)
     long = np.concatenate([tune(256, 1), tune(256, 2)])
@@ -71,11 +71,11 @@ def test_a_folder_of_rolls(tmp_path: Path) -> None:
     np.savez(folder / "other.npz", x=np.zeros(3))
     opened = open_data(tmp_path / "lpd")
     assert torch.equal(opened.dataset.x.long(), torch.from_numpy(long.reshape(2, 256)))
-    told = "\n".join(opened.report)
-    assert "2 melodies of 256 steps from 1 of 4 files" in told
-    assert "there already: 2 (again.npz)" in told
-    assert "no piano roll that can be read: 2 (broken.npz [it is no whole .npz" in told
-    assert "other.npz [it has no info.json, so it is no piano roll])" in told
+    report = "\n".join(opened.report)
+    assert "2 melodies of 256 steps from 1 of 4 files" in report
+    assert "copies of other pieces: 2 (again.npz)" in report
+    assert "unreadable pianoroll: 2 (broken.npz [it is damaged or not an .npz" in report
+    assert "other.npz [it has no info.json, so it is not a pianoroll])" in report
 
 
 @pytest.mark.parametrize(
@@ -124,21 +124,21 @@ def changed(content: bytes, **arrays: object) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("arrays", "told"),
+    ("arrays", "message"),
     [
         ({"indices": [0, 10**6, 3]}, "entries outside"),
         ({"indices": [0.5]}, "must hold whole numbers"),
-        ({"indptr": [0, 1]}, "not a matrix of times"),
-        ({"shape": [8, 12]}, "not a matrix of times"),
+        ({"indptr": [0, 1]}, "not a matrix of time steps"),
+        ({"shape": [8, 12]}, "not a matrix of time steps"),
         ({"shape": None}, "track 0 has no shape"),
         ({"data": np.array([{}], dtype=object)}, "must hold whole numbers, got object"),
-        ({"info_json": {"0": {}}}, "how many times a quarter note has"),
-        ({"info_json": [1]}, "how many times a quarter note has"),
+        ({"info_json": {"0": {}}}, "time steps per quarter note"),
+        ({"info_json": [1]}, "time steps per quarter note"),
     ],
 )
-def test_damaged_rolls(arrays: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_damaged_pianorolls_raise(arrays: dict[str, object], message: str, tmp_path: Path) -> None:
     content = saved(tmp_path / "a.npz", roll(np.array([60, 61, 62, 63]), 4), resolution=4).read_bytes()
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         read_pianoroll(changed(content, **arrays))
 
 
@@ -152,7 +152,7 @@ def rebuilt(content: bytes, name: str, entry: bytes) -> bytes:
 
 
 def headed(shape: str) -> bytes:
-    """An array file whose header tells this shape, with a few bytes after it."""
+    """Return an array file with this shape in its header, and a few bytes after it."""
     header = f"{{'descr': '<i4', 'fortran_order': False, 'shape': {shape}, }}\n".encode()
     return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + bytes(16)
 
@@ -170,7 +170,7 @@ def headed(shape: str) -> bytes:
         b"no array",
     ],
 )
-def test_an_array_that_lies_leaves_its_file_out_and_no_other(entry: bytes, tmp_path: Path) -> None:
+def test_forged_array_skips_only_its_file(entry: bytes, tmp_path: Path) -> None:
     content = saved(tmp_path / "good.npz", roll(tune(256, 1), 4), resolution=4).read_bytes()
     for array in ("data", "indices", "indptr", "shape"):
         damaged = rebuilt(content, f"pianoroll_0_csc_{array}.npy", entry)
@@ -187,7 +187,7 @@ def test_another_compression_method_is_an_error(method: int, tmp_path: Path) -> 
     for mark, at in ((b"PK\3\4", 8), (b"PK\1\2", 10)):
         place = content.index(mark)
         content[place + at : place + at + 2] = method.to_bytes(2, "little")
-    with pytest.raises(ValueError, match="no whole"):
+    with pytest.raises(ValueError, match="damaged or not an"):
         read_pianoroll(bytes(content))
 
 

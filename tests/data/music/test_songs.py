@@ -42,7 +42,7 @@ def test_a_split_keeps_songs_together() -> None:
     again = split_by_song(x, 10)[1]
     assert torch.equal(test, again)
     assert not torch.equal(test, split_by_song(x, 10, seed=1)[1])
-    with pytest.raises(ValueError, match="too many: there are 40 rows of 20 songs"):
+    with pytest.raises(ValueError, match="too large for 40 rows of 20 songs"):
         split_by_song(x, 40)
 
 
@@ -52,9 +52,9 @@ def test_rows_of_a_file_are_of_one_song() -> None:
     assert songs_of(x, groups=torch.tensor([7, 7, 3, 4, 3, 5])).tolist() == [0, 0, 1, 2, 1, 0]
 
 
-def test_songs_to_hold_out() -> None:
+def test_held_out_songs() -> None:
     songs = torch.arange(10).repeat_interleave(10)
-    test = held_out_songs(songs, 10)  # a song is as large as what is asked for
+    test = held_out_songs(songs, 10)  # A song is as large as the number of rows to hold out.
     assert test.sum() == 10
     assert len(songs[test].unique()) == 1
     assert torch.equal(test, held_out_songs(songs, 10))
@@ -64,16 +64,16 @@ def test_songs_to_hold_out() -> None:
     assert not held_out_songs(torch.zeros(8, dtype=torch.long), 2).any()
 
 
-def test_all_keys() -> None:
+def test_transposition_to_all_keys() -> None:
     x = melodies(3)
     x[2, 0] = 3  # cannot go six semitones down
-    moved = in_all_keys(Dataset(x.to(torch.uint8), NUM_STATES)).x.long()
-    assert len(moved) == 3 * 12 - 3
-    assert torch.equal(moved[:2], transposed(x[:2], -6))
-    assert torch.equal(moved[-3:], transposed(x, 5))
+    in_twelve_keys = in_all_keys(Dataset(x.to(torch.uint8), NUM_STATES)).x.long()
+    assert len(in_twelve_keys) == 3 * 12 - 3
+    assert torch.equal(in_twelve_keys[:2], transposed(x[:2], -6))
+    assert torch.equal(in_twelve_keys[-3:], transposed(x, 5))
 
 
-def test_scrambled_states_are_pitches_again() -> None:
+def test_permuted_states_are_converted_to_pitches() -> None:
     form = MusicFormat.scrambled(seed=3)
     x = melodies(4)
     states = form.states(x)
@@ -81,5 +81,5 @@ def test_scrambled_states_are_pitches_again() -> None:
     assert torch.equal(form.pitches(states), x)
     assert form.preview(states, 2) == MusicFormat().preview(x, 2)
     assert MusicFormat.scrambled(seed=3) == form != MusicFormat.scrambled(seed=4)
-    with pytest.raises(ValueError, match=r"each of 0\.\.128 once"):
+    with pytest.raises(ValueError, match=r"a permutation of 0\.\.128"):
         MusicFormat(16, (0,) * 129)

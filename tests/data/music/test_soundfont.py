@@ -1,4 +1,4 @@
-"""A real soundfont, that of pretty_midi: every key of its piano is in tune, and sounds as long as it is held."""
+"""The soundfont of pretty_midi: every key of its piano is in tune, and sounds until it is released."""
 
 import io
 import wave
@@ -40,7 +40,7 @@ def test_a4_is_440_hertz(font: SoundFont) -> None:
     assert np.fft.rfftfreq(len(sound), 1 / RATE)[spectrum.argmax()] == pytest.approx(440, abs=1)
 
 
-def test_a_note_ends_when_the_key_is_let_go(font: SoundFont) -> None:
+def test_note_ends_after_the_key_is_released(font: SoundFont) -> None:
     with wave.open(io.BytesIO(to_wav([Note(0, 4, 60)], 0.25, 16, font=font))) as file:
         assert (file.getnchannels(), file.getsampwidth(), file.getframerate()) == (1, 2, RATE)
         sound = np.frombuffer(file.readframes(file.getnframes()), dtype="<i2").astype(float)
@@ -51,10 +51,10 @@ def test_a_note_ends_when_the_key_is_let_go(font: SoundFont) -> None:
     assert np.abs(sound[int(2.2 * RATE) :]).max() == 0
 
 
-def test_refused(font: SoundFont) -> None:
-    with pytest.raises(ValueError, match="no soundfont: it has no phdr"):
+def test_invalid_soundfonts_raise(font: SoundFont) -> None:
+    with pytest.raises(ValueError, match="not a soundfont: the chunk phdr is missing"):
         SoundFont(b"RIFF\4\0\0\0sfbk")
-    with pytest.raises(ValueError, match="100 more bytes are wanted"):
+    with pytest.raises(ValueError, match="100 more bytes are needed"):
         SoundFont(b"RIFF\x64\0\0\0sfbk")
     with pytest.raises(ValueError, match="has no instrument 999"):
         font.voices(60, program=999)

@@ -1,4 +1,4 @@
-"""The tunes that come with music21, read by it."""
+"""The tunes in the package music21."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ def folder_of(tmp_path: Path, **files: str) -> Path:
     return tmp_path / "corpus"
 
 
-def test_notes_repeats_and_what_cannot_be_read(tmp_path: Path) -> None:
+def test_notes_repeats_and_unreadable_tunes(tmp_path: Path) -> None:
     found = dict(tunes.read_tunes(folder_of(tmp_path, scale=TUNE, broken=BROKEN)))
     scale = [67, 69, 71, 72, 74, 76, 78, 79]
     pitches = (scale + scale[::-1]) * 4
@@ -41,7 +41,7 @@ def test_notes_repeats_and_what_cannot_be_read(tmp_path: Path) -> None:
     assert found["broken"] is None
 
 
-def test_bars_are_bars_after_an_upbeat_and_names_of_chords_are_not_played(tmp_path: Path) -> None:
+def test_upbeat_and_chord_symbols(tmp_path: Path) -> None:
     upbeat = 'X:1\nM:4/4\nL:1/8\nK:C\n"G7"GA|"C"c2 d2 e2 f2|"G"g8|\n'
     ((_, found),) = tunes.read_tunes(folder_of(tmp_path, upbeat=upbeat))
     assert found is not None
@@ -54,7 +54,7 @@ def test_bars_are_bars_after_an_upbeat_and_names_of_chords_are_not_played(tmp_pa
     ]  # fmt: skip
 
 
-def test_other_meters_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_incompatible_meters_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def reel(meter: str, bar: int, seed: int) -> str:
         names = np.random.default_rng(seed).choice(np.array(list("CDEFGABcdefgab")), (192 // bar, bar))
         return f"X:1\nM:{meter}\nL:1/8\nK:C\n{'|'.join(map(''.join, names))}|\n"
@@ -70,26 +70,26 @@ def test_other_meters_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     (tmp_path / "cache").mkdir()
     version = tunes.importlib.metadata.version("music21")
     np.savez(tmp_path / "cache" / f"tunes-{version}.npz", x=np.zeros((1, 256), dtype=np.uint8), report=np.array("[]"))
-    opened = tunes.open_tunes(cache=tmp_path / "cache")  # not what an earlier version kept
+    opened = tunes.open_tunes(cache=tmp_path / "cache")  # a cache without files of earlier versions
     assert "2 melodies of 256 steps from 2 of 4 tunes" in opened.report[0]
-    told = "\n".join(opened.report)
-    assert "in 3/4, where four quarters are not whole bars: 1 (waltz)" in told
-    assert "in 6/8, where four quarters are not whole bars: 1 (jig)" in told
+    report = "\n".join(opened.report)
+    assert "in 3/4, where four quarters are not whole bars: 1 (waltz)" in report
+    assert "in 6/8, where four quarters are not whole bars: 1 (jig)" in report
 
 
-def test_what_is_kept_and_damaged_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_damaged_cache_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0).choice(np.array(list("CDEFGABcdefgab")), (16, 8))
     corpus = folder_of(tmp_path, tune=f"X:1\nM:4/4\nL:1/8\nK:C\n{'|'.join(map(''.join, draw))}|\n")
     monkeypatch.setattr(tunes, "_corpus", lambda: corpus)
     opened = tunes.open_tunes(cache=tmp_path)
-    (kept,) = tmp_path.glob("tunes-*.npz")
-    content = kept.read_bytes()
+    (cached,) = tmp_path.glob("tunes-*.npz")
+    content = cached.read_bytes()
     for damaged in (content[:-30], b"", b"PK", content[:100] + b"?" * 50 + content[150:]):
-        kept.write_bytes(damaged)
+        cached.write_bytes(damaged)
         assert torch.equal(tunes.open_tunes(cache=tmp_path).dataset.x, opened.dataset.x)
 
 
-def test_tunes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tunes_are_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     draw = np.random.default_rng(0)
     names = np.array(list("CDEFGABcdefgab"))
     long = {f"tune{number}": f"X:1\nM:4/4\nL:1/8\nK:C\n{''.join(draw.choice(names, 128))}|\n" for number in range(12)}
@@ -101,7 +101,7 @@ def test_tunes_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert all(rejection_reason(row) is None for row in opened.dataset.x)
     assert "12 melodies of 256 steps from 12 of 13 tunes" in opened.report[0]
     assert any("shorter than 256 steps: 1 (short)" in line for line in opened.report)
-    monkeypatch.setattr(tunes, "read_tunes", lambda corpus: pytest.fail("they were kept"))
+    monkeypatch.setattr(tunes, "read_tunes", lambda corpus: pytest.fail("the cache was not used"))
     again = tunes.open_tunes(cache=tmp_path / "cache")
     assert torch.equal(again.dataset.x, opened.dataset.x)
     assert again.report == opened.report

@@ -51,7 +51,7 @@ def test_the_report_has_types_reasons_and_the_override(table: Path) -> None:
     assert report[0] == "t.csv: 4 rows; 3 of 3 columns are modelled"
     assert report[1].split() == ["column", "type", "states", "reason"]
     assert report[3].split(maxsplit=3) == ["level", "number", "2", "whole numbers, 2 distinct"]
-    assert report[5] == "change a type: --type name=category; in Python types={'name': 'category'}"
+    assert report[5] == "change a type: --type level=category; in Python types={'level': 'category'}"
     assert report[6] == "3 of 12 cells are missing"
 
 
@@ -136,7 +136,7 @@ def test_parquet_has_the_same_states_and_comes_back_as_parquet(table: Path, tmp_
         ("a,b\n1,x\n2,y\n1\n", "line 4: there are 1 cells instead of 2; the line is left out"),
         ('a,b\n1,x\n"1,y\n2,y\n', "line 3"),
         ('a,b\n1,"2"3\n2,4\n', "line 2"),
-        ("a,a\n1,x\n2,y\n", "line 1: two columns are called 'a', the second is called a_2"),
+        ("a,a\n1,x\n2,y\n", "line 1: column 2 has the name of another, 'a', and is called a_2"),
         ("a,\n1,x\n2,y\n", "line 1: column 2 has no name and is called column_2"),
         ("a,b\n1,\n2,\n", "there is no value"),
         ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(50)), "consecutive whole numbers from 0 to 49; excluded"),
@@ -176,6 +176,28 @@ def test_all_wrong_overrides_are_reported_at_once(tmp_path: Path) -> None:
     assert len(lines) == 5
     for words in ("there is no column 'z'", "there is no column 'q'", "got 'float'", "column 'b' has no number in it"):
         assert any(words in line for line in lines)
+
+
+def test_wrong_options_of_every_kind_are_reported_at_once(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,x,u\n2,y,v\n")
+    options = {"delimiter": "x", "decimal": "-", "encoding": "klingon", "bins": 1, "drop": ["z", "c"]}
+    with pytest.raises(ValueError, match="cannot be used") as error:
+        open_data(tmp_path / "t.csv", types={"q": "number", "b": "number", "c": "category"}, **options)  # pyright: ignore[reportArgumentType]
+    lines = str(error.value).splitlines()
+    assert len(lines) == 9
+    for words in (
+        "delimiter must be one of",
+        "decimal must be '.' or ','",
+        "encoding must be one of",
+        "bins must be 2..10,000, got 1; write --bins 100",
+        "there is no column 'z' to leave out; write one of a, b",
+        "there is no column 'q' to give a type; write one of the columns a, b",
+        "column 'b' has no number in it",
+        "column 'c' has a type, and it is to be left out; remove c from --type (types=) or from --drop (drop=)",
+    ):
+        assert sum(words in line for line in lines) == 1, words
+    with pytest.raises(ValueError, match="length and states have no meaning for"):
+        open_data(tmp_path / "t.csv", length=3, states=4)
 
 
 def test_latin_1_is_read_and_written_again(tmp_path: Path) -> None:
@@ -325,3 +347,55 @@ def test_refitting_on_missing_values_changes_nothing(tmp_path: Path) -> None:
     assert (
         opened.form.refit(opened.dataset.select(torch.arange(20))).encoder.columns[0] == opened.form.encoder.columns[0]
     )
+
+
+def test_frequent_categories_follow_from_the_given_rows_alone(tmp_path: Path) -> None:
+    words = [f"w{i % 1500:04d}" for i in range(3000)] + ["late"] * 50
+    (tmp_path / "t.csv").write_text("word,n\n" + "".join(f"{word},{i % 3}\n" for i, word in enumerate(words)))
+    opened = open_data(tmp_path / "t.csv")
+    assert isinstance(opened.form, TableFormat)
+    before = opened.form.encoder.columns[0].encoder
+    form = opened.form.refit(opened.dataset.select(torch.arange(3000)))
+    assert isinstance(form, TableFormat)
+    after = form.encoder.columns[0].encoder
+    assert isinstance(before, CategoryEncoder)
+    assert isinstance(after, CategoryEncoder)
+    assert "late" in before.categories
+    assert "late" not in after.categories
+    assert after.num_states == before.num_states == 1000
+    few = opened.form.refit(opened.dataset.select(torch.arange(100))).encoder.columns[0].encoder  # pyright: ignore[reportAttributeAccessIssue]
+    assert (len(few.categories), few.other) == (100, "(other)")  # other rows have other words
+    again = form.encode_again(opened.dataset)
+    assert (again.x[3000:, 0] == 999).all()
+
+
+@pytest.mark.parametrize("head", ["a,a,b,a", ",a,b,c", "a,,,b", "a,a,a_2,b"])
+def test_names_of_the_file_come_back_even_if_they_repeat(head: str, tmp_path: Path) -> None:
+    text = head + "\n" + "".join(f"{i % 3},x{i % 2},{i % 5},y{i % 4}\n" for i in range(40))
+    (tmp_path / "t.csv").write_text(text)
+    opened = open_data(tmp_path / "t.csv")
+    assert isinstance(opened.form, TableFormat)
+    form = format_from_config(opened.form.config())
+    (path,) = form.write(opened.dataset.x, tmp_path / "out")
+    assert path.read_text() == text
+    every = torch.ones(40, 4, dtype=torch.bool)
+    (path,) = form.write_completed(opened.dataset.x, every, form.read(path), tmp_path / "done")
+    assert path.read_text() == text
+
+
+def test_markers_that_no_cell_has_are_reported(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n" + "".join(f"{i % 3},{'xy'[i % 2]}\n" for i in range(40)))
+    report = open_data(tmp_path / "t.csv", missing=["-99", "x"]).report
+    assert "no cell is '-99': check the spelling of --missing (missing=)" in report
+
+
+def test_previews_fit_a_terminal(tmp_path: Path) -> None:
+    names = ",".join(f"c{i}" for i in range(1000))
+    row = ",".join(str(i % 3) for i in range(999))
+    (tmp_path / "t.csv").write_text("\n".join([names, f"{row},{'u' * 200}", f"{row},{'v' * 200}"]) + "\n")
+    opened = open_data(tmp_path / "t.csv", types={"c0": "category"}, drop="c1")
+    shown = opened.form.preview(opened.dataset.x, 5)
+    assert shown.splitlines()[0].endswith("c29,c30,... 969 more columns")
+    assert max(map(len, shown.splitlines())) < 200
+    narrow = opened_form(tmp_path / "t.csv", drop=[f"c{i}" for i in range(998)])
+    assert "u" * 57 + "..." in narrow.preview(opened.dataset.x[:, :1], 5)

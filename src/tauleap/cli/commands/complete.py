@@ -5,51 +5,69 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
 from tauleap._formats import check_supported
 from tauleap._seeds import check_seed
+from tauleap.cli.help import Metavar
 from tauleap.cli.options import (
     DeviceName,
+    Json,
     RunFolder,
+    SamplerOption,
+    Steps,
+    Temperature,
     at_least,
     check_exists,
     check_run,
     check_temperature,
 )
-from tauleap.cli.samplers import SamplerName, check_option
+from tauleap.cli.samplers import SamplerChoice, check_option
 from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
 class Complete:
-    """Fill in what is not known: empty cells, the end of a text or a melody, transparent pixels, or any sites."""
+    """Sample the missing values of a file, given its observed values.
+
+    Missing are empty cells of a table, the end of a text or melody, transparent pixels, or all sites that --observed
+    does not name.
+    """
+
+    GROUPS: ClassVar = {
+        "data": ("observed",),
+        "sampling": ("variants", "steps", "sampler", "sampler_option", "temperature", "seed"),
+        "resource": ("batch_size", "device"),
+        "output": ("out", "json"),
+    }
+    EXAMPLES: ClassVar = (
+        "tauleap complete music-small                               # continues the Ode to Joy",
+        "tauleap complete runs/adult gaps.csv                       # fills empty cells",
+        "tauleap complete runs/adult rows.csv --observed age,sex    # resamples all other columns",
+        "tauleap complete runs/novel start.txt --variants 3",
+    )
 
     run_folder: RunFolder
-    file: tuple[Path, ...]
-    """What to complete, of the model's kind; without it a model of music plays the Ode to Joy on."""
+    file: Annotated[tuple[Path, ...], Metavar("[FILE]")]
+    """File to complete, of the same kind as the training data. Default: the Ode to Joy for models of music."""
     observed: str | None = None
-    """The sites that are known, such as 0:32,40 or names of columns; all others are filled in."""
+    """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: non-missing."""
     variants: int = 1
-    """How many completions of each row."""
-    steps: int = SAMPLING_STEPS
-    """The largest number of steps, >= 1; time and accuracy grow with it, up to the network's own error."""
-    sampler: SamplerName | None = None
-    """How a step is made; selected for the model and the steps by default, and printed."""
-    sampler_option: str | None = None
-    """Its parameter, as of `tauleap sample`."""
-    temperature: float = 1.0
-    """The logits are divided by it: below 1 completions are likelier and less various."""
+    """Completions per row, >= 1."""
+    steps: Steps = SAMPLING_STEPS
+    sampler: SamplerChoice = None
+    sampler_option: SamplerOption = None
+    temperature: Temperature = 1.0
     out: Path | None = None
-    """Folder for the result, which must be new; FILE-completed by default."""
+    """Folder for the result, which must not exist or be empty. Default: FILE-completed."""
     seed: int = 0
-    """The same seed gives the same completions."""
+    """Random seed, 0 to 2^63 - 1; the same seed and --batch-size give the same completions."""
     batch_size: int | None = None
-    """How many rows are worked on at a time; it is part of what a seed means."""
+    """Rows per batch, >= 1. Default: as many as fit into the memory of the device."""
     device: DeviceName = "auto"
-    json: bool = False
-    """Print one object for scripts instead of text."""
+    json: Json = False
 
     def run(self) -> None:
         """Check the options, complete the rows, and print where the files are."""
@@ -61,12 +79,13 @@ class Complete:
         check_temperature(self.temperature)
         check_option(self.sampler, self.sampler_option)
         if len(self.file) > 1:
-            raise ValueError(f"one file is completed at a time, got {len(self.file)}: {', '.join(map(str, self.file))}")
+            names = ", ".join(map(str, self.file))
+            raise ValueError(f"expected one file, got {len(self.file)}: {names}; run the command once per file")
         file = self.file[0] if self.file else None
         out = self.out or Path(f"{'opening' if file is None else file.stem}-completed")
         owned.remove_abandoned(out)
         if os.path.lexists(out) and not (out.is_dir() and not any(out.iterdir())):
-            raise ValueError(f"{out} is there already: write another folder with --out")
+            raise ValueError(f"{out} exists already: write the name of a new folder with --out")
         check_run(self.run_folder)
         if file is not None:
             check_exists(file)

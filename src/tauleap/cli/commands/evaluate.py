@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, ClassVar
 
 from tauleap._formats import check_supported
 from tauleap._seeds import check_seed
-from tauleap.cli.options import DeviceName, RunFolder, at_least, check_exists, check_run
+from tauleap.cli.help import Metavar
+from tauleap.cli.options import DeviceName, Json, RunFolder, at_least, check_exists, check_run
 from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
 class Evaluate:
-    """Say how well a model knows data: bits/dim, an upper bound on -log2 p, lower is better."""
+    """Print bits/dim of held-out data: an upper bound on -log2 p(x) per site, lower is better."""
+
+    GROUPS: ClassVar = {
+        "evaluation": ("observed", "samples", "rows", "seed", "device"),
+        "output": ("json",),
+    }
+    EXAMPLES: ClassVar = (
+        "tauleap evaluate runs/adult test.csv",
+        "tauleap evaluate runs/adult test.csv --observed age,sex    # bits/dim of the other columns, given these",
+    )
 
     run_folder: RunFolder
-    data: Path
-    """Data of the kind that the model was trained on, but not the same rows."""
+    data: Annotated[Path, Metavar("DATA")]
+    """File or folder of the same kind as the training data, with other rows."""
     observed: str | None = None
-    """Sites that are given, such as 0:32,40 or names of columns: then it is bits/dim of the others, given these."""
+    """Condition on these sites and measure the others: positions from 0 (0:32,40) or column names. Default: none."""
     samples: int = 16
-    """Times of the chain for each row: more makes the standard error smaller, and takes longer."""
+    """Random times per row, >= 1. More take longer and give a smaller standard error."""
     rows: int | None = None
-    """Look at the first rows only."""
+    """Use only this many rows from the beginning, >= 1. Default: all."""
     seed: int = 0
-    """The same seed gives the same number."""
+    """Random seed, 0 to 2^63 - 1; the same seed gives the same result."""
     device: DeviceName = "auto"
-    json: bool = False
-    """Print one object for scripts instead of text."""
+    json: Json = False
 
     def run(self) -> None:
         """Check the options, compute bits/dim, and print it with its standard error."""

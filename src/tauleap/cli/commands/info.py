@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
-from tauleap.cli.options import DeviceName, RunFolder, check_run
+from tauleap.cli.options import DeviceName, Json, RunFolder, check_run
 from tauleap.cli.signals import importing
 
 
 @dataclass(frozen=True)
 class Info:
-    """Say what a run or a model is: its data, process, network, size, device, steps and bits/dim."""
+    """Print the data, process, network, size, device, training steps and bits/dim of a model."""
+
+    GROUPS: ClassVar = {"output": ("json",)}
+    EXAMPLES: ClassVar = ("tauleap info toy", "tauleap info runs/adult --json")
 
     run_folder: RunFolder
     device: DeviceName = "auto"
-    json: bool = False
-    """Print one object for scripts instead of text."""
+    json: Json = False
 
     def run(self) -> None:
-        """Load the model and print what it is."""
+        """Load the model and print its description."""
         check_run(self.run_folder)
 
         with importing():

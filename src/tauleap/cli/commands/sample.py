@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
@@ -12,75 +13,92 @@ from tauleap._seeds import check_seed
 from tauleap.cli.options import (
     DeviceName,
     ImageFileFormat,
+    Json,
     RunFolder,
+    SamplerOption,
     Shard,
+    Steps,
+    Temperature,
     at_least,
     check_run,
     check_temperature,
 )
-from tauleap.cli.samplers import SamplerName, check_option
+from tauleap.cli.samplers import SamplerChoice, check_option
 from tauleap.cli.signals import importing
 
-_MOST = 10**8
+_MAX_SAMPLES = 10**8
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Draw samples of a trained model, in the data's own form. The same command again goes on where it was stopped."""
+    """Sample from a trained model and write files in the format of its data.
+
+    If sampling was interrupted, run the same command again to resume.
+    """
+
+    GROUPS: ClassVar = {
+        "sampling": (
+            *("n", "steps", "sampler", "sampler_option", "temperature", "label", "guidance", "seed"),
+            *("correctors", "corrector_scale", "corrector_start"),
+        ),
+        "resource": ("batch_size", "memory", "device", "shard"),
+        "output": ("out", "format", "json"),
+    }
+    EXAMPLES: ClassVar = (
+        "tauleap sample toy -n 1000",
+        "tauleap sample runs/adult -n 10000 --seed 1 --out more-samples",
+        "tauleap sample mnist-small -n 20 --label 0,1,2 --guidance 2",
+        "tauleap sample runs/adult -n 1000000 --shard 1/4   # one of four processes, same --out for all",
+    )
 
     run_folder: RunFolder
     n: int = 64
-    """How many samples (also -n)."""
-    steps: int = SAMPLING_STEPS
-    """The largest number of steps, >= 1; time and accuracy grow with it, up to the network's own error."""
-    sampler: SamplerName | None = None
-    """How a step is made; selected for the model and the steps by default, and printed."""
-    sampler_option: str | None = None
-    """Its parameter: look_ahead=0.5 (ancestral), theta=0.5 (trapezoidal), step=0.001 (next-reaction),
-    multiple_jumps=add, reject or last (tau-leaping)."""
-    temperature: float = 1.0
-    """The logits are divided by it: below 1 samples are likelier and less various."""
+    """Number of samples, 1 to 100,000,000; also -n."""
+    steps: Steps = SAMPLING_STEPS
+    sampler: SamplerChoice = None
+    sampler_option: SamplerOption = None
+    temperature: Temperature = 1.0
     label: str | None = None
-    """Of a model that was trained with labels: the one to draw, or several such as 0,1,2, dealt out in turn."""
+    """Class label of a class-conditional model, from 0; several such as 0,1,2 are used in turn. Default: no label."""
     guidance: float = 1.0
-    """How loud the labels are: above 1 samples are more clearly of their label, and less various; twice the time."""
+    """Guidance scale, > 0; needs --label. Above 1: stronger class conditioning, less diversity, twice the time."""
     out: Path | None = None
-    """Folder for the samples; NAME-samples by default."""
+    """Folder for the samples. Default: NAME-samples."""
     seed: int = 0
-    """The same seed gives the same samples."""
+    """Random seed, 0 to 2^63 - 1; the same seed and --batch-size give the same samples."""
     batch_size: int | None = None
-    """How many are made at a time, part of what a seed means; that of the folder where it goes on, or by --memory."""
+    """Samples per batch, >= 1. Default: as many as --memory allows, or as before when sampling is resumed."""
     memory: float | None = None
-    """About how many gigabytes a batch may take, instead of --batch-size: 1 on a CPU by default, a quarter of an
-    accelerator's memory else."""
+    """Gigabytes per batch, instead of --batch-size. Default: 1 on a CPU, a quarter of an accelerator's memory."""
     device: DeviceName = "auto"
     shard: str | None = None
-    """I/N, such as 2/4: this process makes every N-th part from the I-th; the N of them give the samples of one."""
+    """I/N, such as 2/4: work of process I when N processes share the samples. Default: one process for all."""
     format: ImageFileFormat | None = None
-    """Of pictures: png, a file each, by default; or npy, one array (n, channels, height, width) of uint8."""
+    """Files of images: png, one file per image; npy, one uint8 array (n, channels, height, width). Default: png."""
     correctors: int = 0
-    """Corrector steps per step (Section 4.4), one evaluation each; compare with as many more --steps."""
+    """Corrector steps per step, >= 0, one network evaluation each. Compare with as many more --steps."""
     corrector_scale: float | None = None
-    """Their length, in steps of the sampler; 1 by default."""
+    """Length of a corrector step, > 0, relative to a sampling step. Default: 1."""
     corrector_start: float | None = None
-    """They run at times below this one; 1, everywhere, by default."""
-    json: bool = False
-    """Print one object for scripts instead of text."""
+    """Correctors run at times below this one, in (0, 1]. Default: 1, at all times."""
+    json: Json = False
 
     def run(self) -> None:
         """Check the options, sample, and print where the files are."""
         at_least("--n", self.n, 1)
-        if self.n > _MOST:
-            raise ValueError(f"--n must be <= {_MOST:,}, got {self.n:,}: draw more into other folders, by other seeds")
+        if self.n > _MAX_SAMPLES:
+            raise ValueError(
+                f"--n must be <= {_MAX_SAMPLES:,}, got {self.n:,}: for more, run again with another --seed and --out"
+            )
         at_least("--steps", self.steps, 1)
         check_seed(self.seed, name="--seed")
         check_temperature(self.temperature)
         if not 0 < self.guidance < math.inf:
             raise ValueError(f"--guidance must be a finite number > 0, got {self.guidance}")
         if self.guidance != 1 and self.label is None:
-            raise ValueError("--guidance needs --label, the label that is to be louder")
+            raise ValueError("--guidance needs --label: write the class label, such as --label 3")
         if self.batch_size is not None and self.memory is not None:
-            raise ValueError("--batch-size and --memory both say how many are made at a time: write one of them")
+            raise ValueError("--batch-size and --memory both set the batch size: write only one of them")
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
         shard = Shard.read(self.shard)
@@ -103,7 +121,7 @@ class Sample:
             ("--corrector-start", self.corrector_start),
         ):
             if value is not None and self.correctors == 0:
-                raise ValueError(f"{option} needs --correctors, the number of corrector steps")
+                raise ValueError(f"{option} needs --correctors: write how many, such as --correctors 1")
         scale = 1.0 if self.corrector_scale is None else self.corrector_scale
         start = 1.0 if self.corrector_start is None else self.corrector_start
         if not 0 < scale < math.inf:

@@ -7,11 +7,12 @@ import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 from tauleap._formats import check_supported
 from tauleap._seeds import check_seed
-from tauleap.cli.options import at_least
+from tauleap.cli.help import Metavar
+from tauleap.cli.options import DeviceName, Json, at_least
 from tauleap.cli.signals import importing
 
 RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar10")
@@ -29,95 +30,115 @@ TRAINING_OPTIONS = (
 
 @dataclass(frozen=True)
 class Train:
-    """Train a model on your own data, or by a recipe; or go on with a run that was begun in the same folder.
+    """Train a model on your own data or with a recipe.
 
-    Data is an array of whole numbers (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without an
-    ending), a text (.txt), a folder of MIDI files, a folder of pictures, an idx file (MNIST) or CIFAR-10's binary
-    archive. Column types, noise and network are chosen and printed with the reason; options override them. Unset
-    options take the recipe's values for a recipe.
+    Data is an array of whole numbers (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without a
+    suffix), a text (.txt), a folder of MIDI files, a folder of images, an idx file (MNIST) or the binary archive of
+    CIFAR-10. Column types, noise and network are selected and printed with the reason; options override them.
+    A recipe fixes data, model and settings; options that are not given keep its values.
+    If the folder of --out holds an unfinished run, the same command resumes it.
     """
 
-    what: str
-    """A file or a folder; or the recipe toy, toy-paper, digits, music, music-paper, mnist or cifar10."""
+    GROUPS: ClassVar = {
+        "data": (
+            *("data", "download", "length", "coding", "array", "states", "ordinal", "size"),
+            *("type", "drop", "bins", "missing", "model_missing", "keep_rare"),
+            *("header", "delimiter", "decimal", "encoding"),
+        ),
+        "model": ("process", "network", "width", "depth", "objective"),
+        "training": (
+            *("minutes", "steps", "batch_size", "lr", "seed", "precision", "accumulate", "compile"),
+            *("device", "devices", "nodes", "strategy"),
+        ),
+        "output": ("out", "checkpoint_every", "keep", "json"),
+    }
+    EXAMPLES: ClassVar = (
+        "tauleap train adult.csv                            # 3 minutes in all, into runs/adult",
+        "tauleap train adult.csv --minutes 30 --type zip=category --drop id",
+        "tauleap train novel.txt --length 128 --out runs/novel",
+        "tauleap train melodies/ --minutes 20               # a folder of MIDI files",
+        "tauleap train mnist --data mnist.npz --device cuda",
+    )
+
+    what: Annotated[str, Metavar("DATA")]
+    """File or folder, or one of the recipes toy, toy-paper, digits, music, music-paper, mnist and cifar10."""
     data: Path | None = None
-    """For mnist, a folder of idx files or an .npz; for cifar10, the binary archive, its folder or an .npz."""
+    """Images of a recipe. mnist: folder of idx files or .npz; cifar10: binary archive, its folder or .npz."""
     download: bool = False
-    """For cifar10: get the archive from its authors' site (170 MB), once."""
+    """Recipe cifar10: download the archive from its authors' site (170 MB, once)."""
     out: Path | None = None
-    """Folder for checkpoints, logs and samples; runs/NAME by default. A run that was begun there goes on."""
+    """Folder for checkpoints, logs and samples; a run in it is resumed. Default: runs/NAME."""
     steps: int | None = None
-    """Where to stop; a rate that falls to the recipe's end falls to this. A finished run goes on when it grows."""
+    """Training steps in all, >= 1; also sets the horizon of the learning-rate decay. Default: as --minutes allow."""
     minutes: float | None = None
-    """Stop after this time, with a checkpoint. For data it is a budget for everything, 3 by default."""
+    """Minutes, > 0, after which to stop with a checkpoint; for data, everything included. Default: 3 for data."""
     length: int | None = None
-    """Of a row: text (64 by default), music (256) and arrays with one axis (64)."""
+    """Sites per row of text, music and arrays with one axis, >= 1. Default: 64, music 256."""
     coding: Literal["auto", "characters", "bytes"] = "auto"
-    """Of text."""
-    drop: tuple[str, ...] = ()
-    """Columns of a table to leave out."""
-    type: tuple[str, ...] = ()
-    """Types of a table's columns, such as age=number zip=category day=date:%d.%m.%Y: number, category, date, boolean,
-    constant, id or text; the others are detected."""
+    """States of a text: its characters, or bytes."""
+    drop: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
+    """Columns of a table to ignore."""
+    type: Annotated[tuple[str, ...], Metavar("COLUMN=TYPE ...")] = ()
+    """Column types of a table, such as age=number day=date:%d.%m.%Y; TYPE is number, category, date, boolean, constant,
+    id or text. Default: detected."""
     bins: int | None = None
-    """Quantile bins per column of numbers or dates of a table, 100 by default."""
-    header: bool | None = None
-    """Whether the first line of a table has the names of its columns: --header or --no-header; detected by default."""
-    missing: tuple[str, ...] = ()
-    """Texts of missing values in a table, beside the empty cell; by default NA and the like, and "?" among numbers."""
+    """Quantile bins per column of numbers or dates of a table, 2 to 10,000. Default: 100."""
+    header: Annotated[bool | None, Metavar("| --no-header")] = None
+    """Whether the first line of a table has the column names. Default: detected."""
+    missing: Annotated[tuple[str, ...], Metavar("TEXT ...")] = ()
+    """Cells of a table that mean "missing", beside the empty cell. Default: NA, null, ..., and "?" among numbers."""
     model_missing: bool = False
-    """Learn where values of a table are missing, as a state of their own."""
+    """Also model which values of a table are missing, as an additional state."""
     keep_rare: bool = False
-    """Store rare categories of columns with more than 1,000, so that samples contain them: they may be personal."""
+    """Keep rare categories of columns with more than 1,000 categories; they may be personal data."""
     delimiter: str | None = None
-    """Of a table: a comma, tab, semicolon, bar or space; detected by default."""
+    """Column separator of a table: "," ";" "|" tab or space. Default: detected."""
     decimal: str | None = None
-    """Decimal separator of a table, . or ,; detected by default."""
+    """Decimal separator of a table, "." or ",". Default: detected."""
     encoding: str | None = None
-    """Encoding of a table: utf-8, utf-16, cp1252 or latin-1; detected by default."""
+    """Encoding of a table: utf-8, utf-16, cp1252 or latin-1. Default: detected."""
     array: str | None = None
-    """Which array of an .npz."""
+    """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None
-    """Whether the numbers of an array are quantities: True or False."""
+    """Whether the numbers of an array are ordered quantities. Default: True for rows with two or more axes."""
     size: int | None = None
-    """Of pictures: pixels on the longer side."""
+    """Pixels on the longer side, to which images are scaled, >= 1. Default: at most 64."""
     states: int | None = None
-    """Of an array: how many states there are, the values 0..N-1, where they are not to be found in the file."""
+    """Number of states N of an array with values 0..N-1, >= 2. Default: found in the file."""
     process: Literal["absorbing", "uniform", "rank-one", "gaussian", "birth-death"] | None = None
-    """For data: the noise. gaussian and birth-death are for ordered values."""
-    network: Literal["residual-mlp", "sequence-transformer", "music-transformer", "unet"] | None = None
-    """For data: the network. unet is for pictures."""
+    """Forward noise process; gaussian and birth-death need ordered values. Default: selected."""
+    network: Literal["table", "residual-mlp", "sequence-transformer", "music-transformer", "unet"] | None = None
+    """Network; unet needs images. Default: selected."""
     width: int | None = None
-    """For data: width of the network."""
+    """Width of the network, >= 1. Default: selected for the data and --minutes."""
     depth: int | None = None
-    """For data: depth of the network; for unet, blocks per level."""
-    objective: Literal["complete", "paper", "cross-entropy"] | None = None
-    """For data: the loss; complete by default."""
-    json: bool = False
-    """Print one object for scripts instead of text."""
+    """Depth of the network, >= 1; for unet, blocks per level. Default: selected for the data and --minutes."""
+    objective: Literal["any-order", "complete", "paper", "cross-entropy"] | None = None
+    """Loss: complete bound, the paper's bound, or cross-entropy. Default: complete."""
+    json: Json = False
     batch_size: int | None = None
-    """Rows per step, over all devices together."""
+    """Rows per training step over all devices, >= 1. Default: selected, or the recipe's."""
     lr: float | None = None
-    """Learning rate."""
+    """Learning rate after the warm-up, > 0. Default: selected, or the recipe's."""
     seed: int | None = None
-    """Of the weights, the order of the data and all noise."""
+    """Random seed of weights, data order and noise, 0 to 2^63 - 1. Default: 0, or the recipe's."""
     checkpoint_every: int | None = None
-    """Steps between checkpoints."""
+    """Training steps between checkpoints, >= 1. Default: an eighth of the steps for data, or the recipe's."""
     precision: str | None = None
-    """Of the network: 32-true, bf16-mixed, 16-mixed or 64-true."""
+    """Precision of the network: 32-true, bf16-mixed, 16-mixed or 64-true. Default: 32-true, or the recipe's."""
     devices: int = 1
-    """Devices of each machine, or processes on a CPU."""
+    """Devices per machine, or processes on a CPU, >= 1."""
     nodes: int = 1
-    """Machines."""
+    """Machines, >= 1."""
     strategy: str = "auto"
-    """How several devices hold the weights: each a copy (ddp, the default), or each a part (fsdp)."""
-    device: str = "auto"
-    """Where to train: cpu, cuda, cuda:1, mps, ...; auto for the accelerator if there is one."""
+    """Weights on several devices: ddp (a copy on each) or fsdp (sharded). Default: ddp."""
+    device: DeviceName = "auto"
     accumulate: int = 1
-    """Pieces into which a device's part of a batch is cut, where memory is short."""
+    """Gradient accumulation: parts into which each batch is split to save memory, >= 1."""
     compile: bool = False
-    """Compile the network."""
+    """Compile the network with torch.compile."""
     keep: int | None = None
-    """How many checkpoints are kept: 3 by default, 10 for data, where the best of them is chosen."""
+    """Checkpoints to keep, >= 1; for data, the best of them becomes the model. Default: 3 for recipes, 10 for data."""
 
     def run(self) -> None:
         """Check the options and train.
@@ -126,9 +147,9 @@ class Train:
         """
         began = time.monotonic()
         if self.minutes is not None and not 0 < self.minutes < math.inf:
-            raise ValueError(f"minutes must be a finite number > 0, got {self.minutes}")
+            raise ValueError(f"--minutes must be a finite number > 0, got {self.minutes}")
         if self.what in RECIPES:
-            self._reject(DATA_OPTIONS, "is for data of your own, not for a recipe")
+            self._reject(DATA_OPTIONS, f"is only for your own data, not for the recipe {self.what}: leave it out")
 
             with importing():
                 from tauleap.cli.run.train import run_recipe
@@ -137,8 +158,11 @@ class Train:
         else:
             path = Path(self.what)
             if not path.exists():
-                raise ValueError(f"{path} does not exist, and is none of the recipes {', '.join(RECIPES)}")
-            self._reject(_RECIPE_OPTIONS, "is for a recipe, not for data of your own")
+                raise ValueError(
+                    f"{path} does not exist: write a file, a folder, or one of the recipes {', '.join(RECIPES)}"
+                )
+            recipes = " and ".join(RECIPES_WITH_DATA)
+            self._reject(_RECIPE_OPTIONS, f"is only for the recipes {recipes}, not for your own data: leave it out")
             out = self._check_data(path)
 
             with importing():
@@ -161,9 +185,7 @@ class Train:
                 wrong.append(word)
             types[name] = kind
         if wrong:
-            raise ValueError(
-                f"--type must be NAME=TYPE for each column once, such as age=number, got {' '.join(wrong)}"
-            )
+            raise ValueError(f"--type takes COLUMN=TYPE, once per column, such as age=number; got {' '.join(wrong)}")
         return types
 
     def _reject(self, names: tuple[str, ...], why: str) -> None:
@@ -180,7 +202,11 @@ class Train:
         check_supported(path)
         out = self.out or Path("runs") / path.resolve().stem
         if path.resolve().is_relative_to(out.resolve()):
-            raise ValueError(f"{out} holds the data, {path}: write the name of a new folder for the run (--out)")
+            raise ValueError(
+                f"the run's folder {out} contains the data {path}: write the name of a new folder with --out"
+            )
         if out.resolve().is_relative_to(path.resolve()):  # the next command would read the samples of the run as data
-            raise ValueError(f"{out} is inside the data, {path}: write the name of a new folder elsewhere (--out)")
+            raise ValueError(
+                f"the run's folder {out} is inside the data {path}: write the name of a new folder with --out"
+            )
         return out

@@ -1,4 +1,4 @@
-"""The work of ``tauleap complete``: completions in a folder that appears when all of it is there."""
+"""The work of ``tauleap complete``: completions in a folder that is created when all files are written."""
 
 from __future__ import annotations
 
@@ -32,14 +32,16 @@ _MAX_ROLLS = 12
 
 @dataclass(frozen=True)
 class Completions:
-    """States x (variants, rows, *shape), which of them are known, which are observed if they are not missing (rows,
-    *shape), and how the others were sampled.
-    """
+    """Completed rows."""
 
     x: Tensor
+    """States (variants, rows, *shape)."""
     known: Tensor
+    """Whether a site was observed and not missing, (rows, *shape)."""
     observed: Tensor
+    """Whether ``--observed`` names a site, (rows, *shape)."""
     plan: SamplingPlan
+    """How the other sites were sampled."""
 
 
 def run(options: Complete, file: Path | None, out: Path) -> None:
@@ -47,7 +49,7 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
 
     Args:
         options: The options of the command, which it has checked.
-        file: The file; None for the rows that the format has to begin with, which only music has.
+        file: The file; None for the beginning that the format itself has, which only music has.
         out: The folder for the completions.
     """
     model, form = load_model(options.run_folder, options.device)
@@ -55,8 +57,8 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
     with explaining_full_disk(out):
         done = complete(options, model, form, data, file)
         files = _write(done, form, data, out, options.seed)
-    filled = int((~done.known).sum())
-    line = f"{filled} values of {len(data)} rows filled in"
+    filled = int(form.filled(data, done.observed).sum())
+    line = f"{filled} values of {len(data)} rows sampled"
     line += f", {options.variants} times" if options.variants > 1 else ""
     facts = {
         "run": str(options.run_folder),
@@ -73,7 +75,7 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
 
 
 def complete(options: Complete, model: Model, form: Format, data: Dataset, file: Path | None) -> Completions:
-    """Return the rows with their unknown values filled in.
+    """Return the rows with their unknown values sampled.
 
     Args:
         options: The options of the command.
@@ -89,13 +91,14 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     known = data.known()
     observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
     known = known & observed
-    if bool(known.all()):
-        raise ValueError(f"{file} has nothing to fill in: {form.completion_remedy}")
+    # Cells of a table that cannot be read are unknown to the model, but they stay as they are.
+    if not bool(form.filled(data, observed).any()):
+        raise ValueError(f"{file} has no missing values to sample: {form.completion_remedy}")
     x = data.in_memory().long().expand(options.variants, *data.x.shape).clone()
     incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
     size = rows_at_once(model, options.batch_size)
     work = [(variant, begin) for variant in range(options.variants) for begin in range(0, len(incomplete), size)]
-    # One plan for the file, whatever the batches: that of the row with the most unknown sites.
+    # One plan for all batches: that of the row with the most unknown sites.
     sites = int((~known).reshape(len(data), -1).sum(1).max())
     sampler = make_sampler(options.sampler, options.sampler_option)
     plan = model.sampling_plan(steps=options.steps, sampler=sampler, sites=sites)
@@ -130,7 +133,7 @@ def _write(done: Completions, form: Format, data: Dataset, out: Path, seed: int)
 
 
 def _shown(form: Format, done: Completions, file: Path) -> str:
-    """Return the first rows for a terminal: of a table those of its file, in which given cells are as they were."""
+    """Return the first rows as text; for a table those of its file, where given cells are unchanged."""
     rows = min(3, form.preview_rows)
     if not isinstance(form, TableFormat):
         return form.preview(done.x[0, :3], rows)

@@ -1,7 +1,7 @@
 """The work of ``tauleap demo``: the whole system on two dimensions, and the distance of its samples from the data.
 
-Distances are those of distributions pushed forward through every step of a sampler, without the noise of finite
-samples: a thousand draws from the data itself have a distance of 0.2. Another process computes the distances of the
+The distances are exact: the distribution is pushed forward through every step of a sampler, without the noise of finite
+samples (a thousand samples of the data itself have a distance of 0.2). Another process computes the distances of the
 exact denoiser while the network trains.
 """
 
@@ -27,7 +27,7 @@ from tauleap import _device, _files, recipes
 from tauleap.cli.commands.demo import Demo
 from tauleap.cli.output import print_result
 from tauleap.cli.run.demo_workers import Workers
-from tauleap.cli.toy_figure import Curve, Way, draw_figure
+from tauleap.cli.toy_figure import Curve, Trajectory, draw_figure
 from tauleap.data import tau_pmf, tau_points
 from tauleap.evaluate import Estimate, bits_per_dim, hellinger, hellinger_of_laws, plots, pushforward
 from tauleap.model import Model
@@ -49,21 +49,21 @@ FILES = {
     "metrics.json": "numbers",
     "model": "model",
 }
-"""What is in the folder in the end."""
+"""Files of the demo, with their descriptions."""
 _SHOWN = (1.0, 0.6, 0.3, 0.15, 0.05)
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything."""
+    """Sizes of the demo."""
 
     steps: int | None = None
-    """Of training; as many as the recipe has if absent."""
+    """Training steps. Default: those of the recipe."""
     leaps: tuple[int, ...] = (10, 32, 100, 250, 1000)
     ancestral: tuple[int, ...] = (10, 32, 100)
     draws: int = 1000
     rows: int = 2000
-    """On which bits/dim is measured."""
+    """Rows on which bits/dim is measured."""
     processes: int = 2
     frames: int = 48
     accuracy: pushforward.Accuracy = pushforward.COARSE
@@ -80,11 +80,11 @@ class Work:
     evaluations: int
     model: Path | None
     accuracy: pushforward.Accuracy
-    keep: tuple[float, ...] = ()
-    """Times at which the law on the way is wanted too."""
+    times: tuple[float, ...] = ()
+    """Times at which the distribution is also returned."""
 
     def law(self) -> tuple[Tensor, list[Tensor]]:
-        """Return the distribution of the samples, and those at the times ``keep``."""
+        """Return the distribution of the samples, and those at ``times``."""
         if self.model is None and self.sampler == "exact simulation":
             reverse = exact_reverse()
             return pushforward.apply_final(
@@ -94,14 +94,14 @@ class Work:
         grid = [1.0, END] if self.sampler == "exact simulation" else uniform_grid(self.evaluations - 1).tolist()
         with torch.no_grad():
             start = pushforward.prior(reverse, 2)
-            law, kept = pushforward.laws_at(
-                _SAMPLERS[self.sampler], reverse, start, grid, self.keep, accuracy=self.accuracy
+            law, on_the_way = pushforward.laws_at(
+                _SAMPLERS[self.sampler], reverse, start, grid, self.times, accuracy=self.accuracy
             )
-            return pushforward.apply_final(reverse, law, END, "mode"), kept
+            return pushforward.apply_final(reverse, law, END, "mode"), on_the_way
 
 
 def run(options: Demo) -> None:
-    """Train, sample and measure, and then write the files: a demo that is stopped changes nothing.
+    """Train, sample and measure, then write all files; if it is stopped before, the folder is unchanged.
 
     Args:
         options: The options of the command, which it has checked.
@@ -113,7 +113,7 @@ def run(options: Demo) -> None:
         reference = {key: workers.start(work.law) for key, work in _plan(size, None).items()}
         checkpoint, seconds = _train(size, seed, Path(scratch), console)
         model = load(checkpoint, device=_device.CPU)
-        console.print("pushing the law of the samples through every step ...", highlight=False)
+        console.print("computing the exact distribution of the samples ...", highlight=False)
         found = {key: workers.start(work.law) for key, work in _plan(size, checkpoint).items()}
         drawn, evaluations = _draw(model, size, seed)
         film = plots.save_gif(_film(model, size, seed), Path(scratch) / "reverse.gif").read_bytes()
@@ -127,7 +127,7 @@ def run(options: Demo) -> None:
             "sampler": sampler,
             "evaluations": evaluations["exact simulation"] if sampler == "exact simulation" else number,
             "hellinger": hellinger_of_laws(law, data),
-            "stderr": 0.0,  # of a law that was pushed, not drawn
+            "stderr": 0.0,  # of an exact distribution
             "hellinger_exact_denoiser": hellinger_of_laws(exact[sampler, number][0], data),
             "stderr_exact_denoiser": 0.0,
         }
@@ -154,47 +154,47 @@ def run(options: Demo) -> None:
     files = {what: out / name for name, what in FILES.items()}
     lines = [f"{what + ':':<17}{path}" for what, path in files.items()]
     lines += [
-        f"{time.monotonic() - began:.0f} seconds in all. What to try next:",
+        f"{time.monotonic() - began:.0f} seconds in all. Next:",
         f"  tauleap sample {out / 'model'} -n 1000",
-        "      samples of this model; with `toy` in its place, of one that comes with the package",
+        "      sample from this model, or from the shipped model `toy`",
         "  tauleap train YOUR_FILE",
-        "      a table, a text, an array, a folder of MIDI files or of pictures",
+        "      train on a table, a text, an array, a folder of MIDI files or of images",
         "  tauleap demo music",
-        "      hear a melody played on, by a model that comes with the package",
+        "      continue a melody with a shipped model",
         "  docs/samplers.md",
-        "      how to choose between the samplers of the table",
+        "      choose between the samplers of the table",
     ]
     print_result(options.json, {"files": [str(path) for path in files.values()], "metrics": metrics}, lines)
 
 
 def _plan(size: Size, model: Path | None) -> dict[tuple[str, int], Work]:
-    """The longest first, since two of them go on at a time."""
+    """Return the work, the longest first, because two processes share it."""
     numbers = [("tau-leaping", n) for n in reversed(size.leaps)]
     numbers += [("exact simulation", 0), *(("ancestral", n) for n in size.ancestral)]
-    shown = {("tau-leaping", n): _SHOWN for n in _ways(size)}
+    shown = {("tau-leaping", n): _SHOWN for n in _shown_evaluations(size)}
     return {(name, n): Work(name, n, model, size.accuracy, shown.get((name, n), ())) for name, n in numbers}
 
 
-def _ways(size: Size) -> tuple[int, int]:
-    """The numbers of evaluations at which laws on the way are shown: the paper's tau = 0.004 and tau = 0.1."""
+def _shown_evaluations(size: Size) -> tuple[int, int]:
+    """Return the numbers of evaluations whose distributions are drawn: the paper's tau = 0.004 and tau = 0.1."""
     fine = 250 if 250 in size.leaps else size.leaps[-1]
     return fine, size.leaps[0]
 
 
 def _train(size: Size, seed: int, folder: Path, console: Console) -> tuple[Path, float]:
-    """The checkpoint, which is in ``folder``, and how many seconds it took."""
+    """Train in ``folder``, and return the checkpoint and the seconds."""
     recipe = recipes.toy()
     data, _ = recipe.data()
     settings = replace(recipe.settings, seed=seed, sample_every=None)
     if size.steps is not None:
         settings = replace(settings, steps=size.steps, warmup=size.steps // 10, decay=size.steps)
     threads = torch.get_num_threads()
-    if size.processes:  # the other core is at work for the exact denoiser
+    if size.processes:  # the other core computes distances of the exact denoiser
         torch.set_num_threads(1)
     try:
         began = time.monotonic()
         result = train(
-            # Measured by the caller, on as many rows as there is time for.
+            # No held-out rows: the caller measures bits/dim.
             replace(recipe, settings=settings, data=lambda: (data, None), picture=None),
             Run(folder / "run", tensorboard=False, keep=1),
             console=console,
@@ -208,7 +208,7 @@ def _train(size: Size, seed: int, folder: Path, console: Console) -> tuple[Path,
 
 
 def _draw(model: Model, size: Size, seed: int) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """Samples by exact simulation and by tau-leaping, and how many evaluations each took."""
+    """Return samples by exact simulation and by tau-leaping, and their numbers of network evaluations."""
     x, evaluations = {}, {}
     for name, grid in (("exact simulation", [1.0, END]), ("tau-leaping", uniform_grid(99))):
         generator = torch.Generator().manual_seed(seed)
@@ -223,7 +223,7 @@ def _distance(x: Tensor, data: Tensor) -> dict[str, float | int]:
 
 
 def _bits(model: Model, size: Size, seed: int) -> dict[str, float | int]:
-    """Bounds of the trained and of the exact denoiser on the same points and noise, and what is below the latter."""
+    """Return bits/dim of the trained and the exact denoiser on the same points and noise, and the entropy."""
     points = tau_points(size.rows, generator=torch.Generator().manual_seed(seed + 1))
     each = []
     for reverse in (model.reverse, exact_reverse()):
@@ -247,7 +247,7 @@ def _bits(model: Model, size: Size, seed: int) -> dict[str, float | int]:
 
 
 def _film(model: Model, size: Size, seed: int) -> Iterator[Figure]:
-    """One reverse run of tau-leaping; most frames near the data, where the letter forms."""
+    """Yield frames of one reverse run of tau-leaping, most of them near the data, where the letter forms."""
     grid = uniform_grid(2 * size.frames)
     moments = (torch.linspace(1.0, END**0.5, size.frames, dtype=torch.float64) ** 2).tolist()
     got = sample(
@@ -269,12 +269,13 @@ def _figure(entries: list[dict], floor: float, laws: dict, size: Size) -> Figure
         truth = [e["hellinger_exact_denoiser"] for e in mine]
         curves.append(Curve(f"{name}, exact denoiser", work, truth, reference=True, colour=colour))
     (simulated,) = (e for e in entries if e["sampler"] == "exact simulation")
-    levels = {"exact simulation": simulated["hellinger"], "the same, exact denoiser: the floor": floor}
-    ways = []
-    for number in _ways(size):
-        law, kept = laws["tau-leaping", number]
-        ways.append(Way(f"tau = {(1 - END) / (number - 1):.2g}", [*_SHOWN, 0.0], [*kept, law]))
-    return draw_figure(curves, levels, ways)
+    levels = {"exact simulation": simulated["hellinger"], "exact simulation, exact denoiser (floor)": floor}
+    trajectories = []
+    for number in _shown_evaluations(size):
+        law, on_the_way = laws["tau-leaping", number]
+        label = f"tau = {(1 - END) / (number - 1):.2g}"
+        trajectories.append(Trajectory(label, [*_SHOWN, 0.0], [*on_the_way, law]))
+    return draw_figure(curves, levels, trajectories)
 
 
 def _table(entries: list[dict], metrics: dict) -> Table:
@@ -284,11 +285,11 @@ def _table(entries: list[dict], metrics: dict) -> Table:
         "evaluations",
         "trained",
         "exact denoiser",
-        title="Hellinger distance to the data's law",
+        title="Hellinger distance to the distribution of the data",
         caption=(
             f"bits/dim {bits['trained']:.3f} trained, {bits['exact_denoiser']:.3f} with the exact denoiser (difference "
             f"{bits['difference']:.4f} ± {bits['difference_stderr']:.4f}, {bits['rows']} points); entropy "
-            f"{bits['entropy']:.3f}, of the gap {bits['prior']:.3f} is the prior's. "
+            f"{bits['entropy']:.3f}; prior term of the bound {bits['prior']:.3f}. "
             f"Trained in {metrics['training_seconds']:.0f} s."
         ),
     )

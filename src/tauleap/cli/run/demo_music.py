@@ -1,4 +1,4 @@
-"""The work of ``tauleap demo music``: a model of the package continues, fills in and composes melodies."""
+"""The work of ``tauleap demo music``: a shipped model continues, completes and composes melodies."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
         out: The folder.
         steps: The number of steps of the reverse chain.
         seed: The seed of the melodies.
-        as_json: Whether to print one object for scripts. Default: false.
-        model: A model of music. Default: the one of the package.
+        as_json: Whether to print one JSON object. Default: false.
+        model: A model of music. Default: the shipped one.
     """
     model = load(MODEL, device=_device.CPU) if model is None else model
     form = model.form
     if not isinstance(form, MusicFormat):
-        raise ValueError(f"{MODEL} is not a model of music")
+        raise ValueError(f"the demo needs a model of music, got one of {'unknown data' if form is None else form.kind}")
     data = form.completion_start()
-    played = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
-    known = torch.zeros_like(played, dtype=torch.bool)
+    continued = model.complete(data, variants=_VARIANTS, steps=steps, seed=seed, states=True)[:, 0]
+    known = torch.zeros_like(continued, dtype=torch.bool)
     known[:, : int((~data.missing).sum()) if data.missing is not None else 0] = True
-    # The same weights fill a hole of four bars in what they have played, and play from nothing.
+    # The same model also fills a gap of four bars in its first continuation, and samples unconditionally.
     around = torch.ones(form.steps, dtype=torch.bool)
     around[form.steps // 2 - 32 : form.steps // 2 + 32] = False
-    filled = model.complete(played[:1], around, steps=steps, seed=seed + 1, states=True)
-    free = model.sample(1, steps=steps, seed=seed, states=True)
-    x = torch.cat([played, filled, free])
+    filled = model.complete(continued[:1], around, steps=steps, seed=seed + 1, states=True)
+    unconditional = model.sample(1, steps=steps, seed=seed, states=True)
+    x = torch.cat([continued, filled, unconditional])
     given = torch.cat([known, around[None], torch.zeros(1, form.steps, dtype=torch.bool)])
-    names = [f"played on, variant {number + 1}" for number in range(_VARIANTS)]
-    names += ["variant 1 with a hole of four bars, filled in", "from nothing"]
+    names = [f"continuation {number + 1}" for number in range(_VARIANTS)]
+    names += ["continuation 1, four bars resampled", "unconditional sample"]
     files = form.write(x, out, stem="music")
     picture = save_png(draw_rolls(form.pitches(x).long(), names, given=given), out / "rolls.png")
     lines = [f"{name}:\n  {form.preview(row[None], 1)}" for name, row in zip(names, x, strict=True)]

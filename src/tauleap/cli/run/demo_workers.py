@@ -1,4 +1,4 @@
-"""Other processes that work while this one does, and end with it however it ends."""
+"""Worker processes that run beside this one, and end with it in every case."""
 
 from __future__ import annotations
 
@@ -17,10 +17,14 @@ T = TypeVar("T")
 
 
 class Workers:
-    """A few processes, each on one core; with none of them the work is done here, when it is asked for."""
+    """A few processes, each on one core; without processes the work is done here.
+
+    Args:
+        number: The number of processes; 0 for none.
+    """
 
     def __init__(self, number: int) -> None:
-        # Not forked: torch's threads do not survive that.
+        # Spawned, not forked: torch's threads do not survive a fork.
         context = multiprocessing.get_context("spawn")
         self._others = set(multiprocessing.active_children())
         self._pool = ProcessPoolExecutor(number, mp_context=context, initializer=_begin) if number else None
@@ -44,7 +48,7 @@ class Workers:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if self._pool is None:
             return
-        if kind is not None:  # nobody waits for what they are doing
+        if kind is not None:  # their results are no longer needed
             for process in set(multiprocessing.active_children()) - self._others:
                 process.terminate()
         self._pool.shutdown(cancel_futures=True)
@@ -65,8 +69,8 @@ def _end_with_parent() -> None:
 
 @contextmanager
 def _ignore_sigint() -> Iterator[None]:
-    """Let processes that are started meanwhile ignore Ctrl-C, which a terminal sends to all: their parent ends them."""
-    if threading.current_thread() is not threading.main_thread():  # where Python does not let us
+    """Make processes that start in the block ignore Ctrl-C, which a terminal sends to all: their parent ends them."""
+    if threading.current_thread() is not threading.main_thread():  # Python sets handlers only in the main thread
         yield
         return
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""The work of ``tauleap evaluate``: bits/dim of a file, and those of independent sites."""
+"""The work of ``tauleap evaluate``: bits/dim of a file, and the baseline of independent sites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 
 
 def run(options: Evaluate) -> None:
-    """Print the bits/dim of a file, and those of independent sites. Rows without a value to measure are not counted.
+    """Print bits/dim of a file, and that of independent sites. Rows without values to measure are skipped.
 
     Args:
         options: The options of the command, which it has checked.
@@ -33,7 +33,7 @@ def run(options: Evaluate) -> None:
     scored = known if mask is None else known & ~mask
     has_values = scored.reshape(len(scored), -1).any(1)
     if not bool(has_values.any()):
-        raise ValueError(f"{path} has no values to measure: all are missing or observed")
+        raise ValueError(f"{path} has no values to measure: all are missing or in --observed")
     if not bool(has_values.all()):
         data = data.select(has_values.nonzero().flatten())
     each = row_bits(
@@ -64,9 +64,11 @@ def run(options: Evaluate) -> None:
     lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
     if whole is not None:
         lines[-1] = f"{bits} bits per encoded cell (bits/dim) of {len(data)} rows"
-        lines.append(f"{whole} bits per row of original values, including their place inside bins")
+        lines.append(f"{whole} bits per row of original values, including their position inside bins")
     if independent is not None:
-        lines.append(f"{independent:.4f} bits/dim where every site is by itself, as often as in these rows")
+        lines.append(
+            f"{independent:.4f} bits/dim of the baseline: independent sites, with the frequencies of these rows"
+        )
     print_result(options.json, facts, lines)
 
 

@@ -1,4 +1,4 @@
-"""The work of ``tauleap info``: what a model is, for people and for scripts."""
+"""The work of ``tauleap info``: the description of a model, as text or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tauleap.model import Model
 
 
 def run(options: Info) -> None:
-    """Print what a model is.
+    """Print the description of a model.
 
     Args:
         options: The options of the command.
@@ -52,14 +52,14 @@ def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
 
 
 def _named(network: object) -> str:
-    """Return its class, and those of its parts if it has several by time."""
+    """Return the class of a network, with those of its experts if it has several."""
     parts = getattr(network, "networks", None)
     inside = "" if parts is None else f" of {', '.join(type(part).__name__ for part in parts)}"
     return f"{type(network).__name__}{inside}"
 
 
 def _as_lines(report: Any) -> list[str]:
-    """Return what a model records of its data: lines, or a sentence that a user has put there."""
+    """Return the report on the training data as lines; a user may have stored a single sentence."""
     return list(map(str, report)) if isinstance(report, list) else [str(report)]
 
 

@@ -1,4 +1,4 @@
-"""The work of ``tauleap sample``: rows in resumable blocks, then files of the data's own format."""
+"""The work of ``tauleap sample``: rows in resumable blocks, then files in the format of the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._seeds import derive_seed
 from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
 from tauleap.cli.commands.sample import Sample
-from tauleap.cli.labels import dealt, read_labels
+from tauleap.cli.labels import cycled_labels, read_labels
 from tauleap.cli.model import fingerprint, load_model, rows_at_once
 from tauleap.cli.options import Shard
 from tauleap.cli.output import files_line, print_result
@@ -27,10 +27,10 @@ from tauleap.data.format import RowFiles
 from tauleap.model import Model
 from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
 
-MOST_CELLS = 2**24
-"""Sites in one file of samples."""
+MAX_CELLS = 2**24
+"""The largest number of sites in one file of samples."""
 _SHEET_ROWS = 64
-"""The first rows, of which a format may draw one picture."""
+"""The number of first rows of which a format may draw one image."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     """
     model, form = load_model(options.run_folder, options.device)
     if options.format is not None and form.kind != "images":
-        raise ValueError(f"--format is for models of pictures, and this one is of {form.kind}")
+        raise ValueError(f"--format needs a model of images, and this is a model of {form.kind}: leave it out")
     labels = None if options.label is None else read_labels(options.label, model)
     size = options.batch_size
     if size is None and options.memory is None:
@@ -103,12 +103,12 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
     if not done.files:
         parts = math.ceil(request.n / request.batch_size)
-        lines = [f"shard {shard} is done; {done.missing} of {parts} parts are still to be made by the others"]
+        lines = [f"shard {shard} is done; the other shards have {done.missing} of {parts} blocks left"]
         if shard.count > parts:
-            lines.append(f"{options.n} samples are {parts} parts of {request.batch_size}: a smaller --batch-size")
-            lines[-1] += f" makes work for all {shard.count} shards"
+            lines.append(f"{options.n} samples are {parts} blocks of {request.batch_size}: a smaller --batch-size")
+            lines[-1] += f" would use all {shard.count} shards"
         return print_result(options.json, facts, lines)
-    shown = ["there already:"]
+    shown = ["already complete:"]
     if done.first is not None:
         shown = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
     return print_result(options.json, facts, [*shown, f"{options.n} samples: {files_line(done.files, out)}"])
@@ -143,7 +143,7 @@ def plan_of(
     if name is None:
         own = model.sampling_plan(steps=steps)
         is_step = isinstance(own.sampler, Ancestral)
-        reason = own.reason if is_step else f"correctors need steps, which {own.sampler!r} does not have"
+        reason = own.reason if is_step else f"correctors need steps, and {own.sampler!r} has none"
         plan = replace(plan, reason=reason)
     return (plan, *(names_of(plain) if name is None else (name, option)))
 
@@ -192,7 +192,7 @@ def _make(blocks: Blocks, first: int, rows: int, model: Model, sampler: Sampler,
         temperature=request.temperature,
         seed=derive_seed(request.seed, "rows", first),
         batch_size=rows,
-        condition=None if request.labels is None else dealt(request.labels, first, rows),
+        condition=None if request.labels is None else cycled_labels(request.labels, first, rows),
         guidance=request.guidance,
         states=True,
     )
@@ -209,7 +209,7 @@ def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | Non
         sheet: list[Tensor] = []
         for first in blocks.starts:
             x = blocks.load(first)
-            files += form.write_rows(x, blocks.folder, first=first, anew=False)
+            files += form.write_rows(x, blocks.folder, first=first, overwrite=False)
             if first < _SHEET_ROWS:
                 sheet.append(x[: _SHEET_ROWS - first])
         return form.write_sheet(torch.cat(sheet), blocks.folder) + files
@@ -221,7 +221,7 @@ def _write_files(blocks: Blocks, form: Format, file_format: Literal["npy"] | Non
 
 
 def _write_array(path: Path, blocks: Blocks) -> Path:
-    """Write one array (n, *shape) of shades, block by block, and return the file."""
+    """Write one array (n, *shape) of intensities, block by block, and return the file."""
     header = {"descr": np.lib.format.dtype_to_descr(np.dtype(np.uint8)), "fortran_order": False}
     with _files.atomic_write(path) as file:
         np.lib.format.write_array_header_1_0(file, header | {"shape": (blocks.n, *blocks.shape)})
@@ -232,13 +232,13 @@ def _write_array(path: Path, blocks: Blocks) -> Path:
 
 def _in_files(blocks: Blocks) -> Iterator[tuple[int, Tensor]]:
     """Yield the rows of each file, which has several blocks, and the number of the first of them."""
-    most = max(1, MOST_CELLS // math.prod(blocks.shape))
-    held: list[Tensor] = []
+    most = max(1, MAX_CELLS // math.prod(blocks.shape))
+    pending: list[Tensor] = []
     begin = 0
     for first in blocks.starts:
         block = blocks.load(first)
-        if held and sum(map(len, held)) + len(block) > most:
-            yield begin, torch.cat(held)
-            held, begin = [], first
-        held.append(block)
-    yield begin, torch.cat(held)
+        if pending and sum(map(len, pending)) + len(block) > most:
+            yield begin, torch.cat(pending)
+            pending, begin = [], first
+        pending.append(block)
+    yield begin, torch.cat(pending)

@@ -1,4 +1,4 @@
-"""The work of ``tauleap train``: by a recipe, or on data of the user's own with samples in the data's format."""
+"""The work of ``tauleap train``: with a recipe, or on the user's data with samples in the format of the data."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from tauleap.training import NonFiniteError, Recipe, Run, Settings, is_first_ran
 from tauleap.training.folder import SAMPLES, check_run_folder
 
 _SAMPLES = ((64, SAMPLING_STEPS), (16, SAMPLING_STEPS), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
-"""Numbers of samples and steps; the first that there is time for are drawn."""
+"""Numbers of samples and steps; the first pair that fits into the remaining time is used."""
 _LIST = ".tauleap-samples.json"
 """Names the files that were written into a folder of samples, and marks the folder as ours."""
 
 
 @dataclass(frozen=True)
 class Trained:
-    """The model, the files of samples, the first rows as text, how training ended, and how samples were drawn."""
+    """The model, the files of samples, the first rows as text, why training ended, and how samples were drawn."""
 
     model: Model
     files: list[Path]
@@ -58,13 +58,13 @@ class Trained:
 
 
 def run_data(options: Train, path: Path, out: Path, began: float) -> None:
-    """Train on data of the user's own, write samples, and print what to type next.
+    """Train on the user's data, write samples, and print commands to use next.
 
     Args:
         options: The options of the command, which it has checked.
         path: The data.
         out: The folder of the run.
-        began: When the command began, as ``time.monotonic()`` counts.
+        began: When the command began, as a value of ``time.monotonic()``.
     """
     check_run_folder(out)  # before the data is read, which may take minutes
     _checked_run(options, out)
@@ -91,7 +91,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
     if done is None:  # another rank, and the first one prints
         return
     if done.stopped.startswith("SIG"):
-        print_result(options.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to go on: {resume_command()}"])
+        print_result(options.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to resume: {resume_command()}"])
         raise SystemExit(128 + signal.Signals[done.stopped])
     files = files_line(done.files, out / "samples")
     lines, facts = [done.preview, f"samples: {files}, sampled by {done.plan}"], facts_of(done, out)
@@ -118,7 +118,7 @@ def run_recipe(options: Train) -> None:
         options: The options of the command, which it has checked.
     """
     out = options.out or Path("runs") / options.what
-    check_run_folder(out)  # before the data is downloaded and read
+    check_run_folder(out)  # before the data is downloaded and read, which may take minutes
     run = _checked_run(options, out)  # before the data, which may be downloaded
     recipe = _make_recipe(options)
     names = ("steps", "batch_size", "lr", "seed", "checkpoint_every", "precision")
@@ -135,7 +135,7 @@ def run_recipe(options: Train) -> None:
     facts = {"run": str(run.folder), "step": result.step, "stopped": result.stopped}
     lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
     if result.stopped != "finished":
-        lines.append(f"to go on: {resume_command()}")
+        lines.append(f"to resume: {resume_command()}")
     print_result(options.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
     if result.stopped.startswith("SIG"):
         raise SystemExit(128 + signal.Signals[result.stopped])
@@ -155,14 +155,14 @@ def train_on(
     """Fit a model in the folder ``out`` and write samples there.
 
     Args:
-        loaded: the data.
-        out: the folder of the run.
-        minutes: the budget for everything since ``began``; None for no limit, or for the default without ``steps``.
-        steps: of training.
-        seed: of everything that is drawn.
-        progress: print the choice, the progress and the result.
-        began: when the budget began, as ``time.monotonic()`` counts.
-        options: further arguments of :func:`tauleap.fit`.
+        loaded: The data.
+        out: The folder of the run.
+        minutes: The time limit of everything since ``began``; None for no limit, or for 3 minutes without ``steps``.
+        steps: The number of training steps; None for as many as the minutes allow.
+        seed: The seed of training and sampling.
+        progress: Whether to print the choice, the progress and the result.
+        began: When the time began, as a value of ``time.monotonic()``.
+        options: Further arguments of :func:`tauleap.fit`.
 
     Returns:
         The model and the samples; None on every rank but the first.
@@ -171,8 +171,8 @@ def train_on(
         minutes = MINUTES
     model = fit(
         loaded,
-        # What is kept for the samples depends on nothing else: the choice of a network depends on the minutes, and the
-        # same command must make the same choice to go on.
+        # The time reserved for samples depends only on the minutes: the choice of a network depends on the rest, and
+        # the same command must make the same choice to resume.
         minutes=None if minutes is None else minutes - min(0.1 * minutes, 1.0),
         started=began,
         steps=steps,
@@ -198,7 +198,7 @@ def train_on(
 
 
 def next_commands(out: Path, loaded: LoadedData, path: Path) -> list[str]:
-    """Return commands that a user may want next.
+    """Return commands that use the model.
 
     Args:
         out: The folder of the run.
@@ -211,7 +211,7 @@ def next_commands(out: Path, loaded: LoadedData, path: Path) -> list[str]:
 
 
 def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
-    """Return the result for scripts.
+    """Return the result as a JSON object.
 
     Args:
         trained: The result.
@@ -222,7 +222,7 @@ def facts_of(trained: Trained, out: Path) -> dict[str, Any]:
 
 
 def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, int]:
-    """Return 64 samples by at most 100 steps, or what there is time for, and one at least; and the steps."""
+    """Return 64 samples and their number of steps, 100; fewer of both if the time is short, but at least one."""
 
     def draw(rows: int, steps: int, first: int) -> tuple[Tensor, float]:
         start = time.monotonic()
@@ -231,9 +231,9 @@ def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, i
 
     if deadline is None:
         return draw(*_SAMPLES[0], 0)[0], _SAMPLES[0][1]
-    draw(1, 2, 0)  # the first time there is more to do
+    draw(1, 2, 0)  # the first call also allocates
     one, few = (draw(rows, 2, 0)[1] / 2 for rows in (1, 5))
-    more = max(few - one, 0.0) / 4  # what another row adds to a step
+    more = max(few - one, 0.0) / 4  # seconds that another row adds to a step
     left = deadline - time.monotonic()
     fitting = ((rows, steps) for rows, steps in _SAMPLES if steps * (one + more * (rows - 1)) < left)
     rows, steps = next(fitting, _SAMPLES[-1])
@@ -241,21 +241,21 @@ def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, i
 
 
 def write_samples(run: Path, form: Format, x: Tensor, seed: int = 0) -> list[Path]:
-    """Write samples in the data's own form into ``samples`` in the folder of a run.
+    """Write samples in the format of the data into ``samples`` in the folder of a run.
 
-    Samples that an earlier command of the run wrote there are replaced. If the folder holds anything else, it stays as
-    it is and the new samples are written into ``samples-2``, or the next number.
+    Samples of an earlier command are replaced. If the folder holds anything else, it is left unchanged and the samples
+    are written into ``samples-2``, or the next number.
 
     Args:
-        run: the folder of the run.
-        form: how samples are written.
-        x: states, (n, *shape).
-        seed: of values that are drawn, where a state stands for many values. Default: 0.
+        run: The folder of the run.
+        form: The format of the samples.
+        x: States, (n, *shape).
+        seed: The seed of values that are drawn inside a state, such as a bin. Default: 0.
 
     Returns:
         The files.
     """
-    folder = next(path for path in _candidates(run) if _removed(path))
+    folder = next(path for path in _candidates(run) if _is_free(path))
     with _files.atomic_dir(folder) as unfinished:
         written = [path.name for path in form.write(x, unfinished, seed=seed)]
         (unfinished / _LIST).write_text(json.dumps({"files": written}) + "\n", encoding="utf-8")
@@ -266,8 +266,8 @@ def _candidates(run: Path) -> Iterator[Path]:
     return itertools.chain([run / SAMPLES], (run / f"{SAMPLES}-{number}" for number in itertools.count(2)))
 
 
-def _removed(folder: Path) -> bool:
-    """Whether the name is free now: there was no such folder, or one whose files we have written, which is removed."""
+def _is_free(folder: Path) -> bool:
+    """Return whether a name can be used: no such folder exists, or one with only our files, which is removed."""
     if not folder.is_dir() or folder.is_symlink():
         return not (folder.exists() or folder.is_symlink())
     try:
@@ -309,14 +309,15 @@ def _checked_run(options: Train, out: Path) -> Run:
 def _make_recipe(options: Train) -> Recipe:
     make = getattr(recipes, options.what.replace("-", "_"))
     if options.download and options.what != "cifar10":
-        raise ValueError("--download is for the recipe cifar10")
+        raise ValueError(f"--download is only for the recipe cifar10, got {options.what}: leave it out")
     if options.what not in RECIPES_WITH_DATA:
         if options.data is not None:
-            raise ValueError(f"--data is for the recipes {' and '.join(RECIPES_WITH_DATA)}; {options.what} has its own")
+            names = " and ".join(RECIPES_WITH_DATA)
+            raise ValueError(f"--data is only for the recipes {names}; {options.what} has its own data: leave it out")
         return make()
     if options.data is None and not options.download:
         download = " or --download" if options.what == "cifar10" else ""
-        raise ValueError(f"the recipe {options.what} needs its images: write --data PATH{download}")
+        raise ValueError(f"the recipe {options.what} needs images: write --data PATH{download}")
     return make(options.data, download=True) if options.download else make(options.data)
 
 
@@ -333,7 +334,7 @@ def _decay(settings: Settings, steps: int | None, folder: Path) -> dict[str, int
             recorded = safe_read.read_json(checkpoint / "recipe.json", inside=checkpoint)
             decay = recorded["recipe"]["settings"]["decay"]
         except (OSError, ValueError, TypeError, KeyError):
-            continue  # damaged: training looks at it more closely
+            continue  # damaged: training reports it
         if isinstance(decay, int):
             return {"decay": decay}
     return {"decay": steps} if steps is not None and steps > settings.warmup else {}

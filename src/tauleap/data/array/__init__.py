@@ -1,1 +1,1 @@
-"""Arrays of whole numbers, .npy and .npz; a large .npy stays in its file."""
+"""Arrays of whole numbers in .npy and .npz files; the rows of a large .npy stay in the file."""

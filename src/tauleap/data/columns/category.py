@@ -59,6 +59,7 @@ class CategoryEncoder:
         most: int = limits.CATEGORIES,
         keep_rare: bool = False,
         order: bool = True,
+        other: str | None = None,
     ) -> CategoryEncoder:
         """Return the encoder of a column.
 
@@ -69,6 +70,8 @@ class CategoryEncoder:
                 Default: 1,000.
             keep_rare: Store the rare categories, so that decoding returns them. Default: false.
             order: Sort the categories. Default: true. False keeps the order of ``values``.
+            other: The output for rare categories, which then have a state even if no value is rare. Default:
+                ``(other)`` if there are rare categories.
 
         Returns:
             The encoder.
@@ -90,14 +93,13 @@ class CategoryEncoder:
         if not row_counts:
             raise ValueError("a category encoder needs one value or more")
         keys, rare = list(row_counts), []
-        if len(keys) > most:
+        if len(keys) > most - (other is not None):
             frequent = sorted(keys, key=lambda key: -row_counts[key])
             rare, chosen = frequent[most - 1 :], set(frequent[: most - 1])
             keys = [key for key in keys if key in chosen]
         if order:
             keys.sort(key=lambda key: (key[0], key[1]))
-        other = None
-        if rare:
+        if rare and other is None:
             other, number = OTHER, 2
             while _key(other) in row_counts:
                 other, number = f"(other {number})", number + 1
@@ -108,6 +110,30 @@ class CategoryEncoder:
             tuple(originals[key] for key in rare),
             tuple(row_counts[key] for key in rare),
         )
+
+    def refit(self, values: Any, *, counts: np.ndarray | None = None, order: bool = True) -> CategoryEncoder:
+        """Return the encoder whose frequent categories are those of other rows; itself if it has no rare categories.
+
+        Args:
+            values: Texts, numbers or booleans of these rows; None and NaN are missing.
+            counts: Rows per value. Default: 1 each.
+            order: Sort the categories. Default: true. False keeps the order of ``values``.
+
+        Returns:
+            An encoder with at most as many states and a state for rare categories, which other rows may have.
+
+        >>> encoder = CategoryEncoder.fit(["a", "b", "c", "c", "d"], most=3)
+        >>> encoder.categories, encoder.refit(["b", "b", "d", "d", "a"]).categories
+        (('a', 'c'), ('b', 'd'))
+        """
+        weights = np.ones(len(values), dtype=np.int64) if counts is None else np.asarray(counts)
+        chosen = np.flatnonzero(weights > 0).tolist()
+        if self.other is None or not chosen:
+            return self
+        rows = [values[place] for place in chosen]
+        # The marker must differ from every category, also from those of rows that are not trained on: it stays.
+        options: dict[str, Any] = {"most": self.num_states, "keep_rare": bool(self.rare), "other": self.other}
+        return CategoryEncoder.fit(rows, counts=weights[chosen], order=order, **options)
 
     @property
     def num_states(self) -> int:

@@ -26,6 +26,7 @@ class Cells:
         values: The distinct values.
         codes: int32, per row the position of its value; -1 where the value is missing.
         marker: The text that stood for missing values. Default: empty.
+        is_utc: Whether dates come from a column with a time zone and were converted to UTC. Default: false.
 
     >>> cells = Cells.from_texts(["3", "NA", "3"])
     >>> cells.values.tolist(), cells.codes.tolist(), cells.counts.tolist()
@@ -36,6 +37,7 @@ class Cells:
     values: np.ndarray
     codes: np.ndarray
     marker: str = ""
+    is_utc: bool = False
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], missing: Collection[str] | None = None) -> Cells:
@@ -88,6 +90,10 @@ class Cells:
         keep[places] = False
         table = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype(np.int32)
         return replace(self, values=self.values[keep], codes=table[self.codes])
+
+    def texts(self) -> np.ndarray:
+        """Return the text of every row, the marker where the value is missing."""
+        return objects([*map(str, self.values.tolist()), self.marker])[self.codes]
 
     def rows_of(self, place: int, most: int) -> list[int]:
         """Return the first rows that have a distinct value.

@@ -10,6 +10,7 @@ import numpy as np
 from tauleap.data.columns.boolean import BooleanEncoder
 from tauleap.data.columns.category import CategoryEncoder, spelling
 from tauleap.data.columns.cells import Cells, objects
+from tauleap.data.columns.condition import Condition
 from tauleap.data.columns.date import DateEncoder
 from tauleap.data.columns.date_text import DateFormat, date_format
 from tauleap.data.columns.detect import Detected
@@ -39,7 +40,10 @@ class Column:
         marker: How a file writes missing values. Default: as an empty cell.
         missing_state: Whether "missing" is the last state. Default: false, missing cells are excluded.
         frame_type: The pandas type. Default: none, the column comes from a file.
+        header: The name in files, if it is another one. Default: None, it is ``name``.
         reason: Why it has its type. Not saved.
+        date: How a file writes its dates, if that differs from the encoder's format; see :meth:`adapted`. Not saved.
+        condition: The values that decoding may return. Default: none, all values. Not saved.
 
     >>> column = Column("age", NumberEncoder.fit(np.array([31, 42, 31])), missing_state=True)
     >>> states, missing, _ = column.encode(Cells.from_texts(["42", "NA"]))
@@ -53,7 +57,10 @@ class Column:
     marker: str = ""
     missing_state: bool = False
     frame_type: FrameType | None = None
+    header: str | None = None
     reason: str = field(default="", compare=False)
+    date: DateFormat | None = field(default=None, compare=False)
+    condition: Condition | None = field(default=None, compare=False)
 
     @property
     def num_states(self) -> int:
@@ -67,17 +74,48 @@ class Column:
         return self.num_states >= 2 or isinstance(self.encoder, CategoryEncoder)
 
     def refit(self, cells: Cells, bins: int) -> Column:
-        """Return the column with the bins of other rows; its type, format and categories stay as they are.
+        """Return the column with the bins and frequent categories of other rows; its type and format stay.
 
         Args:
             cells: The cells of those rows.
             bins: Quantile bins of numbers and dates.
         """
-        if not self.modelled or not isinstance(self.encoder, NumberEncoder | DateEncoder):
+        if not self.modelled or isinstance(self.encoder, BooleanEncoder):
             return self
         values, readable = self.convert(cells)
-        encoder = self.encoder.refit(values[readable], counts=cells.counts[readable], bins=bins)
-        return replace(self, encoder=encoder)
+        counts = np.where(readable, cells.counts, 0)
+        if isinstance(self.encoder, NumberEncoder | DateEncoder):
+            return replace(self, encoder=self.encoder.refit(values, counts=counts, bins=bins))
+        if isinstance(self.encoder, CategoryEncoder):
+            return replace(self, encoder=self.encoder.refit(values, counts=counts, order=not self._has_own_order))
+        return self
+
+    def adapted(self, cells: Cells, decimal: str | None = None) -> Column:
+        """Return the column with the number format, date format and marker of a file that may differ from training.
+
+        The formats of training remain if they fit all cells.
+
+        Args:
+            cells: The cells of the column in that file.
+            decimal: The decimal separator of the file, "." or ",". Default: unknown.
+
+        Returns:
+            The column, which reads these cells and writes others in their format.
+        """
+        if cells.kind not in ("text", "object") or len(cells.values) == 0:
+            return self
+        column = replace(self, marker=cells.marker) if cells.num_known < cells.num_rows else self
+        if isinstance(self.encoder, NumberEncoder):
+            texts = _texts(cells)
+            valid = self.number.matches(texts)
+            best = self.number.described(texts, valid)
+            if not valid.all():
+                other = number_format(texts, decimal=decimal, least=1e-9)
+                best = other[0] if other is not None and other[1].sum() > valid.sum() else best
+            return replace(column, number=best)
+        if isinstance(self.encoder, DateEncoder):
+            return replace(column, date=_adapted_date(self.encoder.date_format, _texts(cells), decimal))
+        return column
 
     def encode(self, cells: Cells) -> tuple[np.ndarray, np.ndarray, list[int]]:
         """Return the state of every row.
@@ -118,6 +156,8 @@ class Column:
         inner = np.where(missing, 0, states)
         if isinstance(self.encoder, IdentifierColumn):
             return self.encoder.decode(inner, first=first), missing
+        if self.condition is not None:
+            return self.condition.decode(self.encoder, inner, rng), missing
         values = self.encoder.decode(inner, rng)
         if isinstance(self.encoder, FreeTextColumn) or (
             isinstance(self.encoder, ConstantColumn) and self.encoder.value is None
@@ -135,7 +175,8 @@ class Column:
         if isinstance(self.encoder, NumberEncoder):
             written = self.number.write(values, self.encoder.decimals)
         elif isinstance(self.encoder, DateEncoder):
-            written = DateFormat(self.encoder.format).write(values)
+            shift = self._zone_shift
+            written = self._date_format.write(values + shift if shift else values)
         elif isinstance(self.encoder, BooleanEncoder):
             written = [self.encoder.words[int(value)] for value in values.tolist()]
         else:
@@ -164,6 +205,7 @@ class Column:
             "marker": self.marker,
             "missing_state": self.missing_state,
             "frame_type": None if self.frame_type is None else self.frame_type.config(),
+            "header": self.header,
         }
 
     @classmethod
@@ -176,7 +218,8 @@ class Column:
         Raises:
             ValueError: It describes no column; the message names the column.
         """
-        fields = Fields(config, ("name", "encoder", "number", "marker", "missing_state", "frame_type"), "a column")
+        names = ("name", "encoder", "number", "marker", "missing_state", "frame_type", "header")
+        fields = Fields(config, names, "a column")
         name = fields.text("name", 10_000)
         encoder, frame_type = fields.config["encoder"], fields.config["frame_type"]
         kinds = {kind.type: kind for kind in _ENCODERS}
@@ -191,6 +234,7 @@ class Column:
                 fields.text("marker"),
                 fields.flag("missing_state"),
                 None if frame_type is None else FrameType.from_config(frame_type),
+                None if fields.config["header"] is None else fields.text("header", 10_000),
             )
         except ValueError as error:
             raise ValueError(f"column {short(name)}: {error}") from error
@@ -212,38 +256,72 @@ class Column:
             return objects([str(value) for value in cells.values]), every
         return objects(cells.values.tolist()), every
 
+    def values_of(self, cells: Cells) -> np.ndarray | None:
+        """Return the distinct values of cells as :meth:`decode` returns values, or None if some cannot be read.
+
+        Args:
+            cells: Cells of a file or a frame. Rare categories are returned as they are.
+        """
+        values, readable = self.convert(cells)
+        states, unknown = self.encoder.encode(values)
+        if not readable.all() or unknown.any():
+            return None
+        if isinstance(self.encoder, BooleanEncoder):
+            return states == 1
+        if isinstance(self.encoder, CategoryEncoder):
+            own = self.encoder.categories
+            return objects([own[state] if state < len(own) else values[i] for i, state in enumerate(states.tolist())])
+        return values
+
     def _numbers(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         if cells.kind in ("number", "boolean"):
             values = cells.values.astype(np.int64) if cells.kind == "boolean" else cells.values
             return values, np.ones(len(values), dtype=bool)
         if cells.kind == "date":
             return np.full(len(cells.values), np.nan), np.zeros(len(cells.values), dtype=bool)
-        texts = _texts(cells)
-        values, valid = self.number.parse(texts)
-        if not valid.all():
-            # The file may be written in another way than the one of training.
-            other = number_format(texts, least=1e-9)
-            if other is not None and other[1].sum() > valid.sum():
-                return other[0].parse(texts, other[1])
-        return values, valid
+        return self.number.parse(_texts(cells))
 
     def _dates(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         if cells.kind == "date":
-            return cells.values, np.ones(len(cells.values), dtype=bool)
-        texts = _texts(cells)
-        format_ = DateFormat(self.encoder.format)  # pyright: ignore[reportAttributeAccessIssue]
-        values, valid = format_.parse(texts)
-        if not valid.all():
-            other = date_format(texts, least=1e-9)
-            if other is not None:
-                more, found = other.parse(texts)
-                if found.sum() > valid.sum():
-                    return more, found
-        return values, valid
+            values = cells.values
+            if cells.is_utc and isinstance(self.encoder, DateEncoder):
+                values = values + self.encoder.date_format.offset
+            return values, np.ones(len(values), dtype=bool)
+        values, valid = self._date_format.parse(_texts(cells))
+        return values - self._zone_shift, valid
+
+    @property
+    def _date_format(self) -> DateFormat:
+        assert isinstance(self.encoder, DateEncoder)
+        return self.encoder.date_format if self.date is None else self.date
+
+    @property
+    def _zone_shift(self) -> np.timedelta64:
+        """The difference between the time zones of the file and of the encoder, 0 if one of them has none."""
+        assert isinstance(self.encoder, DateEncoder)
+        if self.date is None or not self.date.zone or not self.encoder.zone:
+            return np.timedelta64(0, "m")
+        return self.date.offset - self.encoder.date_format.offset
+
+    @property
+    def _has_own_order(self) -> bool:
+        return self.frame_type is not None and self.frame_type.name == "category"
 
 
 def _texts(cells: Cells) -> list[str]:
     return cells.values.tolist() if cells.kind == "text" else [spelling(value) for value in cells.values.tolist()]
+
+
+def _adapted_date(own: DateFormat, texts: list[str], decimal: str | None) -> DateFormat:
+    """Return the format of dates in a file: the own one if it fits, with the time zone of the file."""
+    valid = own.parse(texts)[1]
+    best = own if not valid.any() else replace(own.described(texts), first_year=own.first_year)
+    if valid.all():
+        return best
+    other = date_format(texts, day_first=decimal == "," or own.is_day_first, least=1e-9)
+    if other is None or other.parse(texts)[1].sum() <= valid.sum():
+        return best
+    return replace(other, first_year=own.first_year) if "%y" in own.text else other
 
 
 def fit_column(
@@ -255,6 +333,7 @@ def fit_column(
     keep_rare: bool,
     missing_state: bool,
     frame_type: FrameType | None = None,
+    header: str | None = None,
 ) -> Column:
     """Return the column of a detected type.
 
@@ -265,22 +344,23 @@ def fit_column(
         most: States of a category at most.
         keep_rare: Store rare categories.
         missing_state: Give missing values a state, if there are any.
-        frame_type: The pandas type of the column.
+        frame_type: The pandas type of the column. Default: none.
+        header: The name in files, if it is another one. Default: None.
 
     Returns:
         The column.
     """
     cells, type_ = detected.cells, detected.type
-    rows = cells.counts
+    rows = cells.counts if detected.valid is None else np.where(detected.valid, cells.counts, 0)
     encoder: Encoder
     number = detected.number or NumberFormat()
     if type_ == "number":
         values = cells.values if detected.parsed is None else detected.parsed
         encoder = NumberEncoder.fit(values, counts=rows, bins=bins)
     elif type_ == "date":
-        format_ = detected.date
         values = cells.values if detected.parsed is None else detected.parsed
-        encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=None if format_ is None else format_.text)
+        zone = "+00:00" if cells.is_utc else ""
+        encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=detected.date, zone=zone)
     elif type_ == "boolean":
         encoder = BooleanEncoder() if detected.words is None else BooleanEncoder(detected.words)
     elif type_ == "category" and len(cells.values) > 1:
@@ -295,7 +375,7 @@ def fit_column(
         encoder = ConstantColumn(_constant(cells))
     learned = type_ not in ("id", "text") and len(cells.values) > 0
     with_missing = missing_state and learned and cells.num_known < cells.num_rows
-    return Column(name, encoder, number, cells.marker, with_missing, frame_type, detected.reason)
+    return Column(name, encoder, number, cells.marker, with_missing, frame_type, header, detected.reason)
 
 
 def _start(detected: Detected) -> int:

@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tauleap.data.columns.date_text import DateFormat
+from tauleap.data.columns.date_text import FIRST_YEAR, DateFormat
 from tauleap.data.columns.fields import Fields, as_config
 from tauleap.data.columns.number import BINS, NumberEncoder
 
-UNITS = ("D", "h", "m", "s", "ms", "us", "ns")
-"""Units of numpy's datetime64, from days to nanoseconds."""
+UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us", "ns")
+"""Units of numpy's datetime64, from years to nanoseconds."""
 _DEFAULT = "%Y-%m-%d"
 
 
@@ -24,8 +24,10 @@ class DateEncoder:
 
     Args:
         numbers: The encoder of the distances.
-        unit: The coarsest unit that all dates are whole numbers of: D, h, m, s, ms, us or ns.
+        unit: The coarsest unit that all dates are whole numbers of: Y, M, D, h, m, s, ms, us or ns.
         format: The format of dates in files, in the codes of :class:`DateFormat`.
+        zone: The time zone of the dates as files write it, such as ``+02:00``. Default: none.
+        first_year: The first of the hundred years that two digits stand for. Default: 1950.
 
     >>> encoder = DateEncoder.fit(np.array(["2024-02-01", "2024-02-03"], dtype="datetime64[us]"))
     >>> encoder.unit, encoder.encode(np.array(["2024-02-03", "NaT"], dtype="datetime64[s]"))
@@ -38,15 +40,23 @@ class DateEncoder:
     numbers: NumberEncoder
     unit: str
     format: str
+    zone: str = ""
+    first_year: int = FIRST_YEAR
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS or not self.numbers.integer or any(self.numbers.infinite):
             raise ValueError(f"a date encoder must have one of the units {UNITS} and whole numbers")
-        DateFormat(self.format)
+        DateFormat(self.format, self.zone, self.first_year)
 
     @classmethod
     def fit(
-        cls, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS, format: str | None = None
+        cls,
+        values: np.ndarray,
+        *,
+        counts: np.ndarray | None = None,
+        bins: int = BINS,
+        format: DateFormat | None = None,
+        zone: str = "",
     ) -> DateEncoder:
         """Return the encoder of a column.
 
@@ -55,6 +65,7 @@ class DateEncoder:
             counts: Rows per value. Default: 1 each.
             bins: Quantile bins, 2 to 10,000. Default: 100.
             format: The format in files. Default: ISO 8601 to the column's unit.
+            zone: The time zone of the default format, such as ``+00:00``. Default: none.
 
         Returns:
             The encoder.
@@ -68,9 +79,12 @@ class DateEncoder:
         unit = _unit(values[known])
         weights = None if counts is None else np.asarray(counts)[known]
         numbers = NumberEncoder.fit(_whole(values[known], unit), counts=weights, bins=bins)
-        clock = {"D": "", "h": " %H:%M", "m": " %H:%M", "s": " %H:%M:%S", "ms": " %H:%M:%S.%3f"}
+        clock = {"Y": "", "M": "", "D": "", "h": " %H:%M", "m": " %H:%M", "s": " %H:%M:%S", "ms": " %H:%M:%S.%3f"}
         clock |= {"us": " %H:%M:%S.%6f", "ns": " %H:%M:%S.%9f"}
-        return cls(numbers, unit, format or _DEFAULT + clock[unit])
+        if format is None:
+            time = (clock[unit] or " %H:%M") + "%z" if zone else clock[unit]
+            format = DateFormat(_DEFAULT + time, zone)
+        return cls(numbers, unit, format.text, format.zone, format.first_year)
 
     def refit(self, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> DateEncoder:
         """Return an encoder of the same unit and format whose states follow from other rows.
@@ -83,6 +97,11 @@ class DateEncoder:
         known = ~np.isnat(values)
         weights = None if counts is None else np.asarray(counts)[known]
         return replace(self, numbers=self.numbers.refit(_whole(values[known], self.unit), counts=weights, bins=bins))
+
+    @property
+    def date_format(self) -> DateFormat:
+        """The format of dates in files, with their time zone and century."""
+        return DateFormat(self.format, self.zone, self.first_year)
 
     @property
     def num_states(self) -> int:
@@ -131,8 +150,8 @@ class DateEncoder:
 
     def config(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
-        fields = {"numbers": self.numbers.config(), "unit": self.unit, "format": self.format}
-        return as_config(self.type, fields)
+        fields = {"unit": self.unit, "format": self.format, "zone": self.zone, "first_year": self.first_year}
+        return as_config(self.type, {"numbers": self.numbers.config(), **fields})
 
     @classmethod
     def from_config(cls, config: object) -> DateEncoder:
@@ -144,12 +163,18 @@ class DateEncoder:
         Raises:
             ValueError: It describes no date encoder.
         """
-        fields = Fields(config, ("numbers", "unit", "format"), "a date encoder")
+        fields = Fields(config, ("numbers", "unit", "format", "zone", "first_year"), "a date encoder")
         numbers = NumberEncoder.from_config(fields.config["numbers"])
         ends = [knot + numbers.offset for knots in (numbers.knots[:1], numbers.knots[-1:]) for knot in knots[0]]
         if not all(abs(end) < 2**63 for end in ends):
             raise ValueError("the dates of a date encoder must have 64 bits")
-        return cls(numbers, fields.choice("unit", UNITS), fields.text("format", 100))
+        return cls(
+            numbers,
+            fields.choice("unit", UNITS),
+            fields.text("format", 100),
+            fields.text("zone", 10),
+            fields.integer("first_year", 0, 9900),
+        )
 
 
 def _whole(values: np.ndarray, unit: str) -> np.ndarray:

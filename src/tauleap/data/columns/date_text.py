@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
 
+FIRST_YEAR = 1950
+"""First of the hundred years that two digits stand for, if a column does not show it."""
+_LATEST_YEAR = 2049
+"""A column of two-digit years does not reach beyond this year. Chosen: dates of the past are more frequent."""
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_SHORT_MONTH = rf"(?:{'|'.join(month[:3] for month in _MONTHS)}|Sept)\.?"
+_SHORT_DAY = "|".join(day[:3] for day in _DAYS)
+_ZONE = r"(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
 _TOKENS = {
     "%Y": "(?P<Y>[0-9]{4})",
     "%y": "(?P<y>[0-9]{2})",
@@ -26,24 +35,44 @@ _TOKENS = {
     "%-I": "(?P<I>[0-9]{1,2})",
     "%M": "(?P<M>[0-9]{2})",
     "%S": "(?P<S>[0-9]{2})",
-    "%p": "(?P<p>[AaPp][Mm])",
-    "%b": f"(?P<b>{'|'.join(month[:3] for month in _MONTHS)})",
-    "%B": f"(?P<B>{'|'.join(_MONTHS)})",
-    "%z": "(?P<z>Z|[+-][0-9]{2}:?[0-9]{2})",
+    "%p": "(?P<p>[AP]M)",
+    **{f"%{case}b": f"(?P<b>{_SHORT_MONTH})" for case in ("", "^", "#")},
+    **{f"%{case}B": f"(?P<B>{'|'.join(_MONTHS)}|{_SHORT_MONTH})" for case in ("", "^", "#")},
+    "%a": f"(?P<a>{_SHORT_DAY})",
+    "%A": f"(?P<A>{'|'.join(_DAYS)})",
+    "%z": f"(?P<z>{_ZONE})",
     **{f"%{digits}f": f"(?P<f>[0-9]{{{digits}}})" for digits in range(1, 10)},
     "%f": "(?P<f>[0-9]{1,9})",
 }
-_TOKEN = re.compile(r"%-?[0-9]?[A-Za-z]")
+"""Codes of strftime and their patterns. As in the GNU library, ``-`` removes leading zeros and ``^`` makes upper case;
+``#`` makes lower case."""
+_TOKEN = re.compile(r"%[-^#]?[0-9]?[A-Za-z]")
 _ISO = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S")
 _DATES = (
     *("%Y-%m-%d", "%Y/%-m/%-d", "%Y-%-m-%-d", "%Y.%-m.%-d"),
     *("%-m/%-d/%Y", "%-d/%-m/%Y", "%-m-%-d-%Y", "%-d-%-m-%Y", "%-d.%-m.%Y"),
-    *("%-m/%-d/%y", "%-d/%-m/%y", "%-d.%-m.%y"),
-    *("%-d %b %Y", "%-d-%b-%Y", "%-d-%b-%y", "%b %-d, %Y", "%b %-d %Y", "%-d %B %Y", "%B %-d, %Y", "%b %Y", "%B %Y"),
-    *("%Y-%m", "%Y%m%d"),
+    *("%-m/%-d/%y", "%-d/%-m/%y", "%-m-%-d-%y", "%-d-%-m-%y", "%-d.%-m.%y"),
+    *("%-d %b %Y", "%-d-%b-%Y", "%-d/%b/%Y", "%-d-%b-%y", "%-d %b %y", "%b %-d, %Y", "%b %-d %Y"),
+    *(
+        "%-d %B %Y",
+        "%-d %B %y",
+        "%B %-d, %Y",
+        "%B %-d %Y",
+        "%a, %-d %b %Y",
+        "%a %-d %b %Y",
+        "%A, %B %-d, %Y",
+        "%A, %-d %B %Y",
+    ),
 )
+_DATES_WITHOUT_TIME = ("%b %Y", "%b-%Y", "%b %y", "%b-%y", "%B %Y", "%Y-%m", "%Y%m%d")
 _TIMES = ("%-H:%M", "%-H:%M:%S", "%-H:%M:%S.%f", "%-I:%M %p", "%-I:%M:%S %p")
+_MOMENTS = ("%-d/%b/%Y:%-H:%M:%S", "%a %b %-d %-H:%M:%S %Y")
 _DAY_FIRST = re.compile(r"%-?d[/-]%-?m")
+_WORD = re.compile("[A-Za-z]+")
+_WORDS = frozenset(
+    {"t", "z", "am", "pm", "utc", "gmt", "sept"}
+    | {name[:cut].lower() for name in (*_MONTHS, *_DAYS) for cut in (3, len(name))}
+)
 
 
 @dataclass(frozen=True)
@@ -51,8 +80,11 @@ class DateFormat:
     """Parse and write the dates of a column.
 
     Args:
-        text: The format in the codes of ``strftime``: %Y %y %m %d %H %I %M %S %f %p %b %B %z, with ``%-d`` for a number
-            without leading zero, ``%3f`` for three digits of a second.
+        text: The format in the codes of ``strftime``: %Y %y %m %d %H %I %M %S %f %p %b %B %a %A %z, with ``%-d`` for a
+            number without leading zero, ``%3f`` for three digits of a second, ``%^b`` and ``%#b`` for names of months
+            in upper and lower case. Names are English.
+        zone: The time zone of parsed and written dates as the column writes it, such as ``+02:00``. Default: UTC.
+        first_year: The first of the hundred years that ``%y`` stands for. Default: 1950.
 
     >>> dates, valid = DateFormat("%d.%m.%Y").parse(["31.12.1999", "31.13.1999"])
     >>> dates.astype("datetime64[D]").tolist()[0], valid.tolist(), DateFormat("%-d/%b").write(dates[:1])
@@ -60,6 +92,8 @@ class DateFormat:
     """
 
     text: str
+    zone: str = ""
+    first_year: int = FIRST_YEAR
 
     def __post_init__(self) -> None:
         codes = _TOKEN.findall(self.text)
@@ -68,6 +102,21 @@ class DateFormat:
         if unknown or not codes or len(set(names)) != len(names) or len(self.text) > 100:
             wrong = f"unknown: {', '.join(unknown)}" if unknown else f"got {self.text[:100]!r}"
             raise ValueError(f"a date format must have the codes of strftime such as %d.%m.%Y, each once; {wrong}")
+        if self.zone and not re.fullmatch(_ZONE, self.zone):
+            raise ValueError(f"zone of a date format must be Z, UTC, GMT or such as +02:00, got {self.zone[:20]!r}")
+        if not 0 <= self.first_year <= 9900:
+            raise ValueError(f"first_year of a date format must be 0..9900, got {self.first_year}")
+
+    @property
+    def offset(self) -> np.timedelta64:
+        """The difference between the zone and UTC."""
+        return np.timedelta64(_minutes(self.zone) if self.zone else 0, "m")
+
+    @property
+    def is_day_first(self) -> bool:
+        """Whether the day stands before the month."""
+        places = [max(self.text.find(code), self.text.find(f"%-{code[1]}")) for code in ("%d", "%m")]
+        return 0 <= places[0] < places[1]
 
     def parse(self, texts: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the dates that texts stand for.
@@ -77,10 +126,11 @@ class DateFormat:
 
         Returns:
             datetime64 in microseconds, or nanoseconds if the format has more than 6 digits of a second; NaT where a
-            text is no date; and which texts are dates. A format without a date begins at 1970-01-01.
+            text is no date; and which texts are dates. Texts with a time zone are converted to ``zone``. A format
+            without a date begins at 1970-01-01.
         """
         found = [self._pattern.fullmatch(text.strip()) if len(text) < 100 else None for text in texts]
-        written = [None if match is None else _iso(match) for match in found]
+        written = [None if match is None else _iso(match, self.first_year) for match in found]
         unit = "ns" if any(part and len(part) > 26 for part in written) else "us"
         try:
             dates = np.array(["NaT" if part is None else part for part in written], dtype=f"datetime64[{unit}]")
@@ -88,14 +138,14 @@ class DateFormat:
             dates = np.array([_or_nat(part) for part in written], dtype=f"datetime64[{unit}]")
         if "%z" in self.text:
             shifts = [0 if match is None else _minutes(match["z"]) for match in found]
-            dates = dates - np.array(shifts, dtype="timedelta64[m]")
+            dates = dates - np.array(shifts, dtype="timedelta64[m]") + self.offset
         return dates, ~np.isnat(dates)
 
     def write(self, dates: np.ndarray) -> list[str]:
         """Return the texts of dates.
 
         Args:
-            dates: datetime64 without NaT.
+            dates: datetime64 without NaT, in the time zone of the format.
         """
         days = dates.astype("datetime64[D]")
         months = dates.astype("datetime64[M]")
@@ -104,9 +154,35 @@ class DateFormat:
         second = (seconds - days).astype(np.int64)
         nano = (dates - seconds).astype("timedelta64[ns]").astype(np.int64)
         month, day = months.astype(np.int64) % 12, (days - months.astype("datetime64[D]")).astype(np.int64) + 1
-        parts = np.stack([year, month, day, second, nano], axis=1).tolist()
+        weekday = (days.astype(np.int64) + 3) % 7
+        parts = np.stack([year, month, day, second, nano, weekday], axis=1).tolist()
         pieces = [piece for piece in re.split(f"({_TOKEN.pattern})", self.text) if piece]
-        return ["".join(_write(piece, *part) if piece[0] == "%" else piece for piece in pieces) for part in parts]
+        zone = self.zone or "+00:00"
+        return [
+            "".join(zone if piece == "%z" else _write(piece, *part) if piece in _TOKENS else piece for piece in pieces)
+            for part in parts
+        ]
+
+    def described(self, texts: Sequence[str]) -> DateFormat:
+        """Return the format with the time zone and the century that the dates of a column have.
+
+        Args:
+            texts: The distinct texts of the column.
+
+        >>> DateFormat("%d.%m.%y").described(["01.02.61", "01.02.79"]).parse(["01.02.61"])[0].astype("datetime64[Y]")
+        array(['1961'], dtype='datetime64[Y]')
+        """
+        if "%z" not in self.text and "%y" not in self.text:
+            return self
+        found = [match for text in texts if len(text) < 100 and (match := self._pattern.fullmatch(text.strip()))]
+        if not found:
+            return self
+        zone, first_year = self.zone, self.first_year
+        if "%z" in self.text:
+            zone = Counter(match["z"].upper() for match in found).most_common(1)[0][0]
+        if "%y" in self.text:
+            first_year = _first_year({int(match["y"]) for match in found})
+        return replace(self, zone=zone, first_year=first_year)
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
@@ -121,16 +197,19 @@ def date_format(texts: Sequence[str], *, day_first: bool = False, least: float =
         day_first: How to read 1/2/2024 if every text fits both orders. Default: month first.
         least: The fraction of texts that must be dates. Default: all.
 
-    >>> date_format(["2024-02-01 10:30", "2023-12-31 00:00"]), date_format(["1/13/2024", "12/1/2024"])
-    (DateFormat(text='%Y-%m-%d %H:%M'), DateFormat(text='%-m/%-d/%Y'))
+    >>> date_format(["2024-02-01 10:30", "2023-12-31 00:00"]).text, date_format(["1/13/2024", "12/1/2024"]).text
+    ('%Y-%m-%d %H:%M', '%-m/%-d/%Y')
     """
     sample = [text.strip() for text in texts[:: max(len(texts) // 50, 1)]]
-    if not sample or sum(any(mark.isdigit() for mark in text) and len(text) < 60 for text in sample) < 0.5 * len(
-        sample
-    ):
+    likely = [text for text in sample if _may_be_date(text)]
+    if not likely or len(likely) < min(least, 0.5) * len(sample):
         return None
+    few = likely[:5]
     fits = [
-        text for text in _candidates() if sum(map(bool, map(_compiled(text).fullmatch, sample))) >= least * len(sample)
+        text
+        for text in _candidates()
+        if any(map(_compiled(text).fullmatch, few))
+        and sum(map(bool, map(_compiled(text).fullmatch, sample))) >= least * len(sample)
     ]
     if day_first:
         fits.sort(key=lambda text: _DAY_FIRST.search(text) is None)
@@ -143,7 +222,7 @@ def date_format(texts: Sequence[str], *, day_first: bool = False, least: float =
             break
     if best is None or found < least * len(texts):
         return None
-    return DateFormat(_exact(best, texts, found))
+    return DateFormat(_exact(best, texts, found)).described(texts)
 
 
 def given_format(text: str, texts: Sequence[str]) -> DateFormat:
@@ -153,11 +232,12 @@ def given_format(text: str, texts: Sequence[str]) -> DateFormat:
         text: The format.
         texts: The distinct texts of the column.
 
-    >>> given_format("%d.%m.%Y", ["1.2.2024"])
-    DateFormat(text='%-d.%-m.%Y')
+    >>> given_format("%d.%m.%Y", ["1.2.2024"]).text
+    '%-d.%-m.%Y'
     """
     loose = re.sub(r"%([dmHI])", r"%-\1", text)
-    return DateFormat(_exact(loose, texts, sum(_compiled(loose).fullmatch(part.strip()) is not None for part in texts)))
+    found = sum(_compiled(loose).fullmatch(part.strip()) is not None for part in texts)
+    return DateFormat(_exact(loose, texts, found)).described(texts)
 
 
 def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
@@ -176,38 +256,62 @@ def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
 
 @lru_cache
 def _candidates() -> tuple[str, ...]:
-    joined = [f"{date}{gap}{time}" for date in _DATES[:-2] for time in _TIMES for gap in (" ", "T")]
-    plain = [*_ISO, *_DATES, *joined, *_TIMES]
-    return tuple([*plain, *(f"{text}%z" for text in (*_ISO, *joined) if "H" in text)])
+    joined = [f"{date}{gap}{time}" for date in _DATES for time in _TIMES for gap in (" ", "T", ", ")]
+    plain = [*_ISO, *_DATES, *_DATES_WITHOUT_TIME, *joined, *_MOMENTS, *_TIMES]
+    zoned = [f"{text}{gap}%z" for text in (*_ISO, *joined, *_MOMENTS) if "H" in text for gap in ("", " ")]
+    return (*plain, *zoned)
 
 
-@lru_cache(maxsize=1024)
+def _may_be_date(text: str) -> bool:
+    has_digit = len(text) < 60 and any(mark.isdigit() for mark in text)
+    return has_digit and all(word.lower() in _WORDS for word in _WORD.findall(text))
+
+
+@lru_cache(maxsize=2048)
 def _compiled(text: str) -> re.Pattern[str]:
     pieces = re.split(f"({_TOKEN.pattern})", text)
-    return re.compile("".join(_TOKENS[piece] if piece in _TOKENS else re.escape(piece) for piece in pieces))
+    pattern = "".join(_TOKENS[piece] if piece in _TOKENS else re.escape(piece) for piece in pieces)
+    return re.compile(pattern, re.IGNORECASE)
 
 
 def _exact(text: str, texts: Sequence[str], found: int) -> str:
-    """Return the format with leading zeros and a fixed number of digits where all texts have them."""
+    """Return the format with leading zeros, a fixed number of digits and the case of names that all texts have."""
     for code in ("%-m", "%-d", "%-H", "%-I"):
         padded = text.replace(code, code.replace("-", ""))
         if padded != text and sum(_compiled(padded).fullmatch(part.strip()) is not None for part in texts) >= found:
             text = padded
     if "%f" in text:
         matches = filter(None, (_compiled(text).fullmatch(part.strip()) for part in texts))
-        text = text.replace("%f", f"%{max(len(match['f']) for match in matches)}f")
+        text = text.replace("%f", f"%{max((len(match['f']) for match in matches), default=6)}f")
+    for code in ("b", "B"):
+        if f"%{code}" in text:
+            names = [match[code] for part in texts if (match := _compiled(text).fullmatch(part.strip()))]
+            case = "^" if all(map(str.isupper, names)) else "#" if all(map(str.islower, names)) else ""
+            text = text.replace(f"%{code}", f"%{case}{code}") if names else text
     return text
 
 
-def _iso(match: re.Match[str]) -> str | None:
+def _first_year(years: Iterable[int]) -> int:
+    """Return the first of the hundred years that two-digit years stand for: the longest gap lies outside the data."""
+    used = sorted(set(years))
+    gaps = {start: (start - end - 1) % 100 for end, start in zip([used[-1], *used], used, strict=False)}
+    start = max(used, key=lambda year: gaps[year])
+    gap = gaps[start]
+    if gap < 5:  # the years fill the century
+        return FIRST_YEAR
+    last = 2000 + start + 99 - gap
+    return 2000 + start - 100 * (last > _LATEST_YEAR) - gap // 2
+
+
+def _iso(match: re.Match[str], first_year: int) -> str | None:
     part = match.groupdict()
     year = part.get("Y") or ""
     if "y" in part:
-        year = f"{'19' if int(part['y']) >= 69 else '20'}{part['y']}"
+        year = f"{first_year + (int(part['y']) - first_year) % 100:04d}"
     month = part.get("m") or "1"
     name = part.get("b") or part.get("B")
     if name:
-        month = str([month[:3] for month in _MONTHS].index(name[:3]) + 1)
+        month = str([month[:3].lower() for month in _MONTHS].index(name[:3].lower()) + 1)
     hour = part.get("H") or "0"
     if "I" in part:
         if not 1 <= int(part["I"]) <= 12:
@@ -225,21 +329,23 @@ def _or_nat(part: str | None) -> np.datetime64:
 
 
 def _minutes(zone: str) -> int:
-    if zone == "Z":
+    if zone[0] not in "+-":
         return 0
-    digits = zone[1:].replace(":", "")
+    digits = f"{zone[1:].replace(':', ''):0<4}"
     return (int(digits[:2]) * 60 + int(digits[2:])) * (-1 if zone[0] == "-" else 1)
 
 
-def _write(code: str, year: int, month: int, day: int, second: int, nano: int) -> str:
-    hour, minute = second // 3600, second // 60 % 60
-    if code[-1] == "f":
+def _write(code: str, year: int, month: int, day: int, second: int, nano: int, weekday: int) -> str:
+    hour, minute, letter = second // 3600, second // 60 % 60, code[-1]
+    if letter == "f":
         digits = int(code[1]) if code[1].isdigit() else 6
         return f"{nano:09d}"[:digits]
-    if code[-1] in "bB":
-        return _MONTHS[month] if code[-1] == "B" else _MONTHS[month][:3]
-    if code[-1] in "pz":
-        return ("PM" if hour >= 12 else "AM") if code[-1] == "p" else "+00:00"
+    if letter in "bBaA":
+        name = _MONTHS[month] if letter in "bB" else _DAYS[weekday]
+        name = name if letter in "BA" else name[:3]
+        return {"^": name.upper(), "#": name.lower()}.get(code[1], name)
+    if letter == "p":
+        return "PM" if hour >= 12 else "AM"
     numbers = {"Y": year, "y": year % 100, "m": month + 1, "d": day, "H": hour, "M": minute, "S": second % 60}
-    value = (hour - 1) % 12 + 1 if code[-1] == "I" else numbers[code[-1]]
+    value = (hour - 1) % 12 + 1 if letter == "I" else numbers[letter]
     return str(value) if code[1] == "-" else f"{value:04d}" if code == "%Y" else f"{value:02d}"

@@ -27,7 +27,7 @@ from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.date_text import DateFormat, date_format, given_format, is_ambiguous
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.number_text import NumberFormat, number_format
-from tauleap.data.columns.raw import Problem
+from tauleap.data.columns.raw import Problem, type_remedy
 
 Type = Literal["number", "category", "date", "boolean", "constant", "id", "text"]
 TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", "id", "text")
@@ -37,7 +37,7 @@ _VALID = 0.98
 _LEAST_ID = 20
 """Rows from which distinct texts are an ID."""
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
-_LEADING_ZERO = re.compile(r"\n *[+-]?0[0-9]")
+_LEADING_ZERO = re.compile(r"\n *0[0-9]+ *(?=\n)")
 _ID_CASE = re.compile(r"[a-z](Id|ID)$")
 
 
@@ -52,7 +52,8 @@ class Detected:
         number: The format of numbers in text.
         date: The format of dates in text.
         words: The texts of false and true.
-        parsed: The numbers or dates that the distinct values stand for, NaN or NaT where they stand for none.
+        parsed: The numbers or dates that the distinct values stand for.
+        valid: Which distinct values stand for a number or date. Default: all.
     """
 
     type: Type
@@ -62,6 +63,7 @@ class Detected:
     date: DateFormat | None = None
     words: tuple[str, str] | None = None
     parsed: np.ndarray | None = None
+    valid: np.ndarray | None = None
 
 
 def type_problems(types: Mapping[str, str], names: Sequence[str]) -> dict[str, Problem]:
@@ -90,20 +92,8 @@ def type_problems(types: Mapping[str, str], names: Sequence[str]) -> dict[str, P
             try:
                 DateFormat(format_)
             except ValueError as error:
-                found[name] = Problem(str(error), f"write types={{{name!r}: 'date:%Y-%m-%d'}}", column=name)
+                found[name] = Problem(str(error), type_remedy(name, "date:%Y-%m-%d"), column=name)
     return found
-
-
-def type_remedy(name: str) -> str:
-    """Return how a user gives the type of a column.
-
-    Args:
-        name: The name of the column.
-
-    >>> type_remedy("zip")
-    "write --type zip=category on the command line, types={'zip': 'category'} in Python"
-    """
-    return f"write --type {name}=category on the command line, types={{{name!r}: 'category'}} in Python"
 
 
 def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool = True) -> Detected:
@@ -128,7 +118,8 @@ def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool =
     if cells.kind == "number":
         return _number(name, cells, None, "")
     if cells.kind == "object":
-        return Detected("category", f"{len(cells.values):,} values of several types", cells)
+        several = " of several types" if len({type(value) for value in cells.values.tolist()}) > 1 else ""
+        return Detected("category", f"{len(cells.values):,} distinct values{several}", cells)
     return _text(name, cells, decimal, marks)
 
 
@@ -168,19 +159,27 @@ def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
 
 
 def _number(
-    name: str, cells: Cells, format_: NumberFormat | None, note: str, parsed: np.ndarray | None = None
+    name: str,
+    cells: Cells,
+    format_: NumberFormat | None,
+    note: str,
+    parsed: np.ndarray | None = None,
+    valid: np.ndarray | None = None,
 ) -> Detected:
     values = cells.values if parsed is None else parsed
-    known = values[np.isfinite(values)] if values.dtype.kind == "f" else values
+    known = values if valid is None else values[valid]
+    known = known[np.isfinite(known)] if known.dtype.kind == "f" else known
     whole = bool((known == np.rint(known)).all()) if len(known) else False
     # Whole numbers of a frame become floats where some are missing.
     written_whole = values.dtype.kind in "iu" or (format_ is None and cells.num_known < cells.num_rows and whole)
-    if written_whole and len(known) == len(values):
+    unit = "" if format_ is None else (format_.prefix or format_.suffix).strip()
+    if written_whole and len(known) == len(values) and not unit:
         reason = id_reason(name, cells, known)
         if reason is not None:
             return Detected("id", reason, cells, format_, parsed=parsed)
-    kind = "whole numbers" if whole else "decimal numbers"
-    return Detected("number", f"{kind}, {len(values):,} distinct{note}", cells, format_, parsed=parsed)
+    kind = ("whole numbers" if whole else "decimal numbers") + (f" with {unit}" if unit else "")
+    reason = f"{kind}, {len(np.unique(known)):,} distinct{note}"
+    return Detected("number", reason, cells, format_, parsed=parsed, valid=valid)
 
 
 def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected:
@@ -198,7 +197,7 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
         years = days.astype("datetime64[Y]").astype(np.int64) + 1970
         if valid.all() and years.min() >= 1900 and years.max() <= 2100:
             return Detected("date", f"days written as YYYYMMDD{note}", plain, date=DateFormat("%Y%m%d"), parsed=days)
-    coded = _LEADING_ZERO.search("\n".join(["", *texts])) is not None
+    coded = _LEADING_ZERO.search("\n".join(["", *texts, ""])) is not None
     if found is not None and not coded:
         number, valid = found
         values, valid = number.parse(texts, valid)
@@ -206,21 +205,21 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
             type_ = "category" if plain.num_known > len(texts) else "id"
             return Detected(type_, f"whole numbers of more than 64 bits, {len(texts):,} distinct{note}", plain)
         if _enough(plain, valid):
-            return _number(name, plain, number, note + _bad_note(plain, valid, "numbers"), values)
+            return _number(name, plain, number, note + _bad_note(plain, valid, "numbers"), values, valid)
     date = date_format(texts, day_first=decimal == ",", least=0.9)
     if date is not None:
         values, valid = date.parse(texts)
         if _enough(plain, valid):
-            doubt = ", day and month could be the other way round" if is_ambiguous(date, texts) else ""
-            note += _bad_note(plain, valid, "dates")
-            return Detected("date", f"dates written as {date.text}{doubt}{note}", plain, date=date, parsed=values)
+            note = _date_note(date, texts, values[valid]) + note + _bad_note(plain, valid, "dates")
+            reason = f"dates written as {date.text}{note}"
+            return Detected("date", reason, plain, date=date, parsed=values, valid=valid)
     return _words(name, cells, coded)
 
 
 def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
     """Return whether distinct whole numbers would become the same float64, so that they are codes, not quantities."""
     digits = all(text.strip().lstrip("+-").isdecimal() for text in texts)
-    return digits and bool((np.abs(values) >= 2**64).any()) and len(np.unique(values)) < len(texts)
+    return digits and bool((np.abs(values) >= 2**53).any()) and len(np.unique(values)) < len(texts)
 
 
 def _without_marks(cells: Cells) -> tuple[Cells, str]:
@@ -239,8 +238,24 @@ def _enough(cells: Cells, valid: np.ndarray) -> bool:
     return int(valid.sum()) >= 20 and int(cells.counts[valid].sum()) >= _VALID * cells.num_known
 
 
+def _date_note(date: DateFormat, texts: Sequence[str], values: np.ndarray) -> str:
+    """Return what a user should know about the way in which dates were read."""
+    note = ""
+    if is_ambiguous(date, texts):
+        written = "first" if date.is_day_first else "after the month"
+        note += f"; the day is read {written}, the other order fits as well"
+    if "%y" in date.text:
+        years = values.astype("datetime64[Y]").astype(np.int64) + 1970
+        note += f"; two-digit years are {years.min()} to {years.max()}"
+    if "%z" in date.text and any(not text.strip().upper().endswith(date.zone) for text in texts):
+        note += f"; several time zones, the output has {date.zone}"
+    return note
+
+
 def _bad_note(cells: Cells, valid: np.ndarray, what: str) -> str:
     bad = int(cells.counts[~valid].sum())
+    if bad == 1:
+        return f"; 1 cell is no {what.removesuffix('s')} and counts as missing"
     return f"; {bad:,} cells are no {what} and count as missing" if bad else ""
 
 
@@ -291,28 +306,30 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
         if type_ == "number":
             found = number_format(texts, decimal=decimal, least=1e-9)
             if found is not None:
-                parsed = found[0].parse(texts, found[1])[0]
-                return Detected("number", reason, cells, number=found[0], parsed=parsed)
+                parsed, valid = found[0].parse(texts, found[1])
+                chosen = [text for text, good in zip(texts, valid.tolist(), strict=True) if good]
+                if parsed.dtype.kind == "f" and _is_beyond_integers(chosen, parsed[valid]):
+                    reason += "; whole numbers of more than 64 bits are rounded to 15 digits"
+                return Detected("number", reason, cells, number=found[0], parsed=parsed, valid=valid)
         else:
             date = given_format(format_, texts) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)
-            if date is not None and date.parse(texts)[1].any():
-                return Detected("date", reason, cells, date=date, parsed=date.parse(texts)[0])
+            if date is not None and (found := date.parse(texts))[1].any():
+                reason += _date_note(date, texts, found[0][found[1]]) if not format_ else ""
+                return Detected("date", reason, cells, date=date, parsed=found[0], valid=found[1])
         shown = ", ".join(short(text) for text in texts[:3])
-        raise ValueError(f"column {name!r} has no {type_} in it, but for example {shown}: give it another type")
+        raise ValueError(f"column {name!r} has no {type_} in it, but for example {shown}")
     if type_ == "date" and cells.kind != "date":
-        raise ValueError(f"column {name!r} has {cells.kind} values, not dates: give it another type")
+        raise ValueError(f"column {name!r} has {cells.kind} values, not dates")
     if type_ == "number" and cells.kind == "date":
-        raise ValueError(f"column {name!r} has dates, not numbers: give it another type")
+        raise ValueError(f"column {name!r} has dates, not numbers")
     if type_ == "boolean":
         if len(cells.values) != 2:
-            raise ValueError(
-                f"column {name!r} has {len(cells.values):,} distinct values, a boolean has 2: give it another type"
-            )
+            raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, a boolean has 2")
         if cells.kind == "text":
             low, high = boolean_words(cells.values.tolist()) or tuple(sorted(cells.values.tolist()))
             return Detected("boolean", reason, cells, words=(low, high))
         if cells.kind == "number" and sorted(cells.values.tolist()) != [0, 1]:
-            raise ValueError(f"column {name!r} has other numbers than 0 and 1: give it the type category")
+            raise ValueError(f"column {name!r} has other numbers than 0 and 1, so it is no boolean")
     if type_ == "constant" and len(cells.values) > 1:
         raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, a constant has 1")
     return Detected(type_, reason, cells)

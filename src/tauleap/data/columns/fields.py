@@ -56,28 +56,61 @@ class Fields:
         return value
 
     def integer(self, name: str, low: int, high: int) -> int:
-        """Return a whole number of ``low .. high``."""
+        """Return a whole number of ``low .. high``.
+
+        Args:
+            name: The field.
+            low: The smallest number that is accepted.
+            high: The largest number that is accepted.
+        """
         return self.get(name, lambda v: _integer(v, low, high), f"a whole number of {low}..{high}")
 
     def optional_integer(self, name: str, low: int, high: int) -> int | None:
-        """Return a whole number of ``low .. high``, or None."""
+        """Return a whole number of ``low .. high``, or None.
+
+        Args:
+            name: The field.
+            low: The smallest number that is accepted.
+            high: The largest number that is accepted.
+        """
         return None if self.config[name] is None else self.integer(name, low, high)
 
     def flag(self, name: str) -> bool:
-        """Return true or false."""
+        """Return true or false.
+
+        Args:
+            name: The field.
+        """
         return bool(self.get(name, lambda v: int(v) if isinstance(v, bool) else None, "true or false"))
 
     def text(self, name: str, most: int = 1000) -> str:
-        """Return a text of at most ``most`` characters."""
+        """Return a text.
+
+        Args:
+            name: The field.
+            most: The largest number of characters. Default: 1,000.
+        """
         check = _text_of(most)
         return self.get(name, check, f"a text of at most {most} characters")
 
     def choice(self, name: str, options: tuple[str, ...]) -> str:
-        """Return one of the texts ``options``."""
+        """Return one of several texts.
+
+        Args:
+            name: The field.
+            options: The texts that are accepted.
+        """
         return self.get(name, lambda v: v if isinstance(v, str) and v in options else None, f"one of {options}")
 
     def items(self, name: str, check: Callable[[object], T | None], most: int, expected: str) -> tuple[T, ...]:
-        """Return a list of at most ``most`` items, each of which passes ``check``, as a tuple."""
+        """Return a list as a tuple of checked items.
+
+        Args:
+            name: The field.
+            check: Returns the item to use, or None if the item is not valid.
+            most: The largest number of items.
+            expected: A valid item in words.
+        """
 
         def all_of(value: object) -> tuple[T, ...] | None:
             if not isinstance(value, list | tuple) or len(value) > most:

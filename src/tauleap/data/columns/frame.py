@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
 from tauleap.data.columns.cells import Cells, objects
 from tauleap.data.columns.column import Column
+from tauleap.data.columns.date import DateEncoder
 from tauleap.data.columns.fields import Scalar
 from tauleap.data.columns.frame_types import FrameType
+from tauleap.data.columns.frame_values import is_special, special_values
 from tauleap.data.columns.number import NumberEncoder
 from tauleap.data.columns.raw import RawTable
 from tauleap.data.columns.table import DecodedTable
@@ -24,6 +27,7 @@ _PYTHON = {
     decimal.Decimal: "decimal",
     datetime.date: "date",
     datetime.datetime: "datetime",
+    datetime.time: "time",
 }
 
 
@@ -45,9 +49,10 @@ def from_frame(frame: Any, name: str = "the frame") -> RawTable:
     'number'
     """
     names = [str(label) for label in frame.columns]
-    repeated = [text for text in names if names.count(text) > 1] if len(set(names)) < len(names) else []
+    repeated = [text for text, count in Counter(names).items() if count > 1]
     if repeated:
-        raise ValueError(f"two columns of the frame are called {repeated[0]!r}: names must differ")
+        called = ", ".join(map(repr, repeated))
+        raise ValueError(f"two columns of the frame are called {called}: write frame.columns = [...] with other names")
     columns: dict[str, Cells] = {}
     types: dict[str, FrameType] = {}
     for place, (text, label) in enumerate(zip(names, frame.columns, strict=True)):
@@ -105,7 +110,8 @@ def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
         used = np.unique(codes[codes >= 0])
         table = np.full(len(categories) + 1, -1, dtype=np.int32)
         table[used] = np.arange(len(used))
-        type_ = FrameType(name, "", tuple(categories), bool(series.cat.ordered), label)
+        kind = str(series.cat.categories.dtype)
+        type_ = FrameType(name, "", tuple(categories), kind, bool(series.cat.ordered), label)
         return Cells("object", objects([categories[place] for place in used.tolist()]), table[codes]), type_
     kind = getattr(dtype, "kind", "O")
     if kind in "OUSTV" or name.startswith(("string", "str", "interval", "period")):
@@ -117,8 +123,10 @@ def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
         return Cells("boolean", np.asarray(uniques, dtype=bool), codes), type_
     if kind == "M":
         zone = getattr(uniques, "tz", None) or getattr(dtype, "tz", None)
-        values = uniques.tz_convert("UTC").tz_localize(None) if zone is not None else uniques
-        return Cells("date", np.asarray(values).astype(_fine(values)), codes), type_
+        values = np.asarray(uniques.tz_convert("UTC").tz_localize(None) if zone is not None else uniques)
+        # The dates of pyarrow, without a time, are objects.
+        values = values.astype("datetime64[us]") if values.dtype.kind == "O" else values
+        return Cells("date", values, codes, is_utc=zone is not None), type_
     if kind == "m":
         return Cells("number", np.asarray(uniques).astype("timedelta64[ns]").astype(np.int64), codes), type_
     if kind in "iu":
@@ -129,11 +137,6 @@ def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
         cells = Cells("number", values, codes)
         return cells.drop(np.flatnonzero(np.isnan(values))), type_
     return _object_cells(series, name, label)
-
-
-def _fine(values: Any) -> str:
-    unit = np.datetime_data(np.asarray(values).dtype)[0]
-    return f"datetime64[{unit}]"
 
 
 def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType]:
@@ -176,22 +179,41 @@ def _scalar(value: object) -> Scalar:
 def _series(pandas: Any, column: Column, values: np.ndarray, missing: np.ndarray) -> Any:
     type_ = column.frame_type
     if type_ is None:
-        return _natural(pandas, values, missing)
+        series = _natural(pandas, values, missing)
+        zone = column.encoder.date_format if isinstance(column.encoder, DateEncoder) else None
+        if zone is None or not zone.zone or values.dtype.kind != "M":
+            return series
+        return series.dt.tz_localize(datetime.timezone(zone.offset.astype("timedelta64[s]").item()))
     if type_.name == "category":
-        items = _with_none(values.tolist(), missing)
-        extra = [value for value in dict.fromkeys(items) if value is not None and value not in type_.categories]
-        return pandas.Series(pandas.Categorical(items, [*type_.categories, *extra], ordered=type_.ordered))
+        return _categorical(pandas, type_, _with_none(values.tolist(), missing))
     try:
         return _typed(pandas, column, type_, values, missing)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError, KeyError):
         # A type of another version of pandas, or a marker such as "(other)" in a column of numbers.
         return _natural(pandas, values, missing)
+
+
+def _categorical(pandas: Any, type_: FrameType, items: np.ndarray) -> Any:
+    extra = [value for value in dict.fromkeys(items) if value is not None and value not in type_.categories]
+    names = [*type_.categories, *extra]
+    categories: Any = names
+    if is_special(type_.category_type) and not extra:
+        try:
+            categories = pandas.Index(special_values(pandas, [str(name) for name in names], type_.category_type))
+        except (TypeError, ValueError, OverflowError, KeyError):
+            categories = names  # written by another version of pandas, or by hand
+    places = {name: place for place, name in enumerate(names)}
+    codes = [-1 if value is None else places[value] for value in items.tolist()]
+    return pandas.Series(pandas.Categorical.from_codes(codes, categories, ordered=type_.ordered))
 
 
 def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, missing: np.ndarray) -> Any:
     name = type_.name
     if name == "object":
         return pandas.Series(_python(type_.objects, values, missing, column), dtype=object)
+    if values.dtype.kind == "O" and name.startswith(("interval", "period")):
+        texts = _with_none([str(value) for value in values.tolist()], missing).tolist()
+        return pandas.Series(special_values(pandas, texts, name))
     if name.startswith(("string", "str", "large_string")):
         return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=name)
     if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp")):
@@ -235,6 +257,8 @@ def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
     elif python == "str" and values.dtype.kind != "O":
         items = column.texts(values, missing)
+    elif python == "time":
+        items = [datetime.time.fromisoformat(str(value)) for value in values.tolist()]
     elif python == "float":
         items = values.astype(np.float64).tolist()
     else:

@@ -19,7 +19,8 @@ class FrameType:
     Args:
         name: The name of the dtype, such as ``Int64`` or ``datetime64[ns, UTC]``.
         objects: The Python type of the cells of an object column, else empty.
-        categories: The categories of a categorical column, else empty.
+        categories: The categories of a categorical column, else empty; intervals, periods and dates as texts.
+        category_type: The name of the dtype of the categories, else empty.
         ordered: Whether a categorical column is ordered.
         label: Whether the column's name is a whole number.
 
@@ -30,6 +31,7 @@ class FrameType:
     name: str
     objects: str = ""
     categories: tuple[Scalar, ...] = ()
+    category_type: str = ""
     ordered: bool = False
     label: bool = False
 
@@ -41,6 +43,7 @@ class FrameType:
                 "name": self.name,
                 "objects": self.objects,
                 "categories": self.categories,
+                "category_type": self.category_type,
                 "ordered": self.ordered,
                 "label": self.label,
             },
@@ -56,11 +59,13 @@ class FrameType:
         Raises:
             ValueError: It describes no type.
         """
-        fields = Fields(config, ("name", "objects", "categories", "ordered", "label"), "a frame type")
+        names = ("name", "objects", "categories", "category_type", "ordered", "label")
+        fields = Fields(config, names, "a frame type")
         return cls(
             fields.text("name", 100),
             fields.choice("objects", OBJECTS),
             fields.items("categories", scalar, limits.STATES, "a text, number or boolean"),
+            fields.text("category_type", 100),
             fields.flag("ordered"),
             fields.flag("label"),
         )

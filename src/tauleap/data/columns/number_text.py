@@ -1,8 +1,9 @@
-"""Numbers as a file writes them: decimal point or comma, thousands separators, fixed decimals."""
+"""Numbers as a file writes them: separators, fixed decimals, signs, exponents, currencies and percent."""
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,8 +15,22 @@ from tauleap.data.columns.fields import Fields, as_config
 
 _LONGEST = 400
 """Characters of a number: the smallest float64 has 327 decimals."""
-_STYLES = ((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'"))
-"""Decimal and thousands separators that are recognised."""
+_STYLES = (
+    *((".", ""), (",", ""), (".", ","), (",", "."), (".", " "), (",", " "), (".", "'")),
+    *((",", "\u00a0"), (".", "\u00a0"), (",", "\u202f"), (".", "\u202f"), (".", "\u2019")),
+)
+"""Decimal and thousands separators that are recognised; the last ones are spaces without a line break and ’."""
+_CURRENCY = (
+    r"(?:[A-Z]{0,3}[$]|[€£¥₹₽₩₺₪₫₴₦฿₿¢]|USD|EUR|GBP|CHF|JPY|CNY|INR|AUD|CAD|NZD|SEK|NOK|DKK|PLN|CZK|HUF|BRL|MXN|ZAR"
+    r"|SGD|HKD|KRW|TRY|RUB|kr|zł|Kč|Ft|Fr\.)"
+)
+_AFFIXES = re.compile(
+    rf"\(?[+\-−]?(?P<prefix>{_CURRENCY}[ \u00a0]?)?[+\-−]?[0-9.,][0-9., '\u00a0\u202f\u2019eE+-]*?"
+    rf"(?P<suffix>[ \u00a0\u202f]?(?:{_CURRENCY}|%|‰))?\)?"
+)
+_PREFIX, _SUFFIX = re.compile(rf"{_CURRENCY}[ \u00a0]?"), re.compile(rf"[ \u00a0\u202f]?(?:{_CURRENCY}|%|‰)")
+NEGATIVES = ("-", "−", "()")
+"""How negative numbers are written: with a hyphen, a minus sign, or in parentheses."""
 
 
 @dataclass(frozen=True)
@@ -24,22 +39,40 @@ class NumberFormat:
 
     Args:
         decimal: ``"."`` or ``","``. Default: a point.
-        thousands: Separator of thousands: empty, ``","``, ``"."``, ``" "`` or ``"'"``. Default: empty.
+        thousands: Separator of thousands: empty, a comma, point, space or apostrophe. Default: empty.
         places: Decimals of every number; None if trailing zeros are not written. Default: None.
+        prefix: A currency before every number, with the space after it. Default: empty.
+        suffix: A currency or a percent sign after every number, with the space before it. Default: empty.
+        plus: Whether positive numbers have a plus sign. Default: false.
+        negative: How negative numbers are written: ``"-"``, ``"−"`` or ``"()"``. Default: a hyphen.
+        exponent: ``"e"`` or ``"E"`` if every number has an exponent. Default: empty.
+        digits: Digits before the decimal separator, with leading zeros. Default: 1.
 
     >>> NumberFormat(",").parse(["1,5", "x"])
     (array([1.5, nan]), array([ True, False]))
-    >>> NumberFormat(",", ".", 2).write(np.array([1234.5]), 2)
-    ['1.234,50']
+    >>> NumberFormat(",", ".", 2, suffix=" €").write(np.array([1234.5]), 2)
+    ['1.234,50 €']
     """
 
     decimal: str = "."
     thousands: str = ""
     places: int | None = None
+    prefix: str = ""
+    suffix: str = ""
+    plus: bool = False
+    negative: str = "-"
+    exponent: str = ""
+    digits: int = 1
 
     def __post_init__(self) -> None:
         if (self.decimal, self.thousands) not in _STYLES:
             raise ValueError(f"decimal and thousands separators must be one of {_STYLES}")
+        if self.prefix and not _PREFIX.fullmatch(self.prefix):
+            raise ValueError(f"prefix of a number format must be a currency, got {self.prefix!r}")
+        if self.suffix and not _SUFFIX.fullmatch(self.suffix):
+            raise ValueError(f"suffix of a number format must be a currency or a percent sign, got {self.suffix!r}")
+        if self.negative not in NEGATIVES or self.exponent not in ("", "e", "E"):
+            raise ValueError(f"negative must be one of {NEGATIVES} and exponent empty, 'e' or 'E'")
 
     def parse(self, texts: Sequence[str], valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers that texts stand for.
@@ -49,26 +82,28 @@ class NumberFormat:
             valid: What :meth:`matches` returned. Default: it is called.
 
         Returns:
-            int64 or uint64 if all are whole numbers of its range, float64 otherwise, with NaN where a text is no
-            number; and which texts are numbers.
+            int64 or uint64 if all numbers are whole and in its range, with 0 where a text is not a number; otherwise
+            float64, with NaN there; and which texts are numbers.
         """
-        valid = self.matches(texts) if valid is None else valid.copy()
-        plain = texts if valid.all() else [t if good else "nan" for t, good in zip(texts, valid.tolist(), strict=True)]
+        texts = self._bare(texts)
+        valid = self._matches_bare(texts) if valid is None else valid.copy()
+        plain = [text for text, good in zip(texts, valid.tolist(), strict=True) if good] if not valid.all() else texts
         if self.decimal != "." or self.thousands:
             plain = [self._plain(text) for text in plain]
         joined = "\n".join(plain)
-        if valid.all() and not any(mark in joined for mark in ".eEnN"):
+        if plain and not any(mark in joined for mark in ".eEnN"):
             whole = list(map(int, plain))
             for dtype in (np.int64, np.uint64):
                 try:
-                    return np.array(whole, dtype=dtype), valid
+                    return _spread(np.array(whole, dtype=dtype), valid, 0), valid
                 except OverflowError:
                     continue
         values = np.fromiter(map(float, plain), np.float64, len(plain))
         for place in np.flatnonzero(np.isinf(values)).tolist():
             if "inf" not in plain[place].lower():  # digits beyond the range of float64
-                values[place], valid[place] = np.nan, False
-        return values, valid
+                values[place] = np.nan
+        values = _spread(values, valid, np.nan)
+        return values, valid & ~np.isnan(values)
 
     def matches(self, texts: Sequence[str]) -> np.ndarray:
         """Return which texts are numbers in this format.
@@ -76,11 +111,7 @@ class NumberFormat:
         Args:
             texts: Any texts.
         """
-        one, many = _patterns(self.decimal, self.thousands)
-        if max(map(len, texts), default=0) <= _LONGEST and many.fullmatch("\n".join([*texts, ""])):
-            return np.ones(len(texts), dtype=bool)
-        found = (len(text) <= _LONGEST and one.fullmatch(text) is not None for text in texts)
-        return np.fromiter(found, bool, len(texts))
+        return self._matches_bare(self._bare(texts))
 
     def write(self, values: np.ndarray, decimals: int) -> list[str]:
         """Return the texts of numbers.
@@ -92,18 +123,46 @@ class NumberFormat:
         Returns:
             One text per number.
         """
-        if values.dtype.kind in "iuO" and self.places is None:
+        if self.exponent:
+            written = [self._scientific(float(value)) for value in values.tolist()]
+        elif values.dtype.kind in "iuO" and self.places is None:
             written = [f"{value:,}" for value in values.tolist()] if self.thousands else list(map(str, values.tolist()))
         else:
             written = [self._one(float(value), decimals) for value in values.tolist()]
-        if self.decimal == "." and self.thousands in {"", ","}:
+        if self.decimal != "." or self.thousands not in {"", ","}:
+            marks = str.maketrans({".": self.decimal, ",": self.thousands})
+            written = [text.translate(marks) for text in written]
+        if self._is_bare and not self.plus and self.digits == 1:
             return written
-        marks = str.maketrans({".": self.decimal, ",": self.thousands})
-        return [text.translate(marks) for text in written]
+        return [self._dressed(text) for text in written]
+
+    def described(self, texts: Sequence[str], valid: np.ndarray) -> NumberFormat:
+        """Return the format with the decimals, signs, exponents and leading zeros that the numbers of a column have.
+
+        Args:
+            texts: The distinct texts of the column.
+            valid: Which of them are numbers.
+
+        >>> NumberFormat().described(["+1.50", "-2.25"], np.array([True, True])).write(np.array([3.0]), 2)
+        ['+3.00']
+        """
+        bare = [text.strip() for text, good in zip(self._bare(texts), valid.tolist(), strict=True) if good]
+        if not bare:
+            return self
+        positive = [text for text in bare if text[0] != "-"]
+        plus = bool(positive) and all(text[0] == "+" for text in positive)
+        powers = [text for text in bare if "e" in text or "E" in text]
+        exponent = "" if len(powers) < len(bare) else "E" if "E" in bare[0] else "e"
+        mantissas = [re.split("[eE]", text)[0] for text in bare] if exponent else bare
+        whole = [text.lstrip("+-").partition(self.decimal)[0] for text in mantissas]
+        padded = not self.thousands and min(map(len, whole)) == max(map(len, whole)) > 1
+        digits = len(whole[0]) if padded and any(text[0] == "0" for text in whole) else 1
+        places = _fixed_places(mantissas, self.decimal)
+        return replace(self, places=places, plus=plus, exponent=exponent, digits=min(digits, 30))
 
     def config(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
-        return as_config("number format", {"decimal": self.decimal, "thousands": self.thousands, "places": self.places})
+        return as_config("number format", dict(self.__dict__))
 
     @classmethod
     def from_config(cls, config: object) -> NumberFormat:
@@ -115,9 +174,46 @@ class NumberFormat:
         Raises:
             ValueError: It describes no format of numbers.
         """
-        fields = Fields(config, ("decimal", "thousands", "places"), "a number format")
-        places = fields.optional_integer("places", 0, 300)
-        return cls(fields.text("decimal", 1), fields.text("thousands", 1), places)
+        names = ("decimal", "thousands", "places", "prefix", "suffix", "plus", "negative", "exponent", "digits")
+        fields = Fields(config, names, "a number format")
+        return cls(
+            fields.text("decimal", 1),
+            fields.text("thousands", 1),
+            fields.optional_integer("places", 0, 300),
+            fields.text("prefix", 5),
+            fields.text("suffix", 5),
+            fields.flag("plus"),
+            fields.text("negative", 2),
+            fields.text("exponent", 1),
+            fields.integer("digits", 1, 30),
+        )
+
+    @property
+    def _is_bare(self) -> bool:
+        return not self.prefix and not self.suffix and self.negative == "-"
+
+    def _bare(self, texts: Sequence[str]) -> Sequence[str]:
+        """Return the texts without currency, percent sign and unusual signs."""
+        return texts if self._is_bare else [self._bare_text(text) for text in texts]
+
+    def _bare_text(self, text: str) -> str:
+        text = text.strip()
+        if self.negative == "()" and text[:1] == "(" and text[-1:] == ")":
+            text = f"-{text[1:-1]}"
+        text = text.replace("−", "-")
+        sign, body = (text[0], text[1:]) if text[:1] in ("+", "-") else ("", text)
+        if self.prefix:
+            body = body.removeprefix(self.prefix.strip()).lstrip()
+        if self.suffix:
+            body = body.removesuffix(self.suffix.strip()).rstrip()
+        return sign + body
+
+    def _matches_bare(self, texts: Sequence[str]) -> np.ndarray:
+        one, many = _patterns(self.decimal, self.thousands)
+        if max(map(len, texts), default=0) <= _LONGEST and many.fullmatch("\n".join([*texts, ""])):
+            return np.ones(len(texts), dtype=bool)
+        found = (len(text) <= _LONGEST and one.fullmatch(text) is not None for text in texts)
+        return np.fromiter(found, bool, len(texts))
 
     def _plain(self, text: str) -> str:
         if self.thousands:
@@ -136,6 +232,24 @@ class NumberFormat:
         text = format(value, f"{group}.{decimals}f")
         return text.rstrip("0").rstrip(".") if "." in text else text
 
+    def _scientific(self, value: float) -> str:
+        if not np.isfinite(value):
+            return str(value)
+        text = np.format_float_scientific(value, trim="-") if self.places is None else f"{value:.{self.places}e}"
+        return text.replace("e", self.exponent)
+
+    def _dressed(self, text: str) -> str:
+        """Return a plain number with signs, leading zeros, currency and percent sign."""
+        is_negative = text.startswith("-")
+        body = text.removeprefix("-")
+        if self.digits > 1:
+            whole, point, rest = body.partition(self.decimal)
+            body = f"{whole:0>{self.digits}}{point}{rest}"
+        body = f"{self.prefix}{body}{self.suffix}"
+        if is_negative:
+            return f"({body})" if self.negative == "()" else self.negative + body
+        return f"+{body}" if self.plus else body
+
 
 def number_format(
     texts: Sequence[str], *, decimal: str | None = None, least: float = 1.0
@@ -150,38 +264,82 @@ def number_format(
     Returns:
         The format that matches most texts, with the decimals of the column if all texts have as many.
 
-    >>> number_format(["1,5", "2,25"])[0], number_format(["1,500", "20,125"])[0]
-    (NumberFormat(decimal=',', thousands='', places=None), NumberFormat(decimal='.', thousands=',', places=None))
+    >>> found = [number_format(texts)[0] for texts in (["1,5", "2,25"], ["1,500", "20,125"], ["$5", "$12"])]
+    >>> [(form.decimal, form.thousands, form.prefix) for form in found]
+    [(',', '', ''), ('.', ',', ''), ('.', '', '$')]
     """
     if not texts:
         return None
-    styles = [style for style in _STYLES if decimal != "." or style[0] == "."]
-    styles.sort(key=lambda style: style[0] != decimal if decimal == "," else False)
     sample = texts[:: max(len(texts) // 100, 1)]
-    if least >= 0.5 and max(NumberFormat(*style).matches(sample).mean() for style in styles) < 0.2:
+    base = _with_affixes(sample, texts)
+    joined = "".join(sample)
+    styles = [
+        style for style in _STYLES if (decimal != "." or style[0] == ".") and (style[1] < "~" or style[1] in joined)
+    ]
+    styles.sort(key=lambda style: style[0] != decimal if decimal == "," else False)
+    formats = [replace(base, decimal=point, thousands=thousands) for point, thousands in styles]
+    if least >= 0.5 and max(form.matches(sample).mean() for form in formats) < 0.2:
         return None
     best, valid, found = None, np.zeros(len(texts), dtype=bool), 0
-    for point, thousands in styles:
-        style = NumberFormat(point, thousands)
-        matched = style.matches(texts)
+    for form in formats:
+        matched = form.matches(texts)
         # "1,234" is a thousand in a file with decimal points, whatever else a comma could mean.
-        if (point, thousands) == (",", "") and decimal is None and NumberFormat(".", ",").matches(texts).all():
+        grouped = replace(form, decimal=".", thousands=",")
+        if (form.decimal, form.thousands) == (",", "") and decimal is None and grouped.matches(texts).all():
             continue
         if matched.sum() > found:
-            best, valid, found = style, matched, int(matched.sum())
+            best, valid, found = form, matched, int(matched.sum())
         if found == len(texts):
             break
     if best is None or found < least * len(texts):
         return None
-    return replace(best, places=_fixed_places(texts, valid, best.decimal)), valid
+    return best.described(texts, valid), valid
 
 
-def _fixed_places(texts: Sequence[str], valid: np.ndarray, decimal: str) -> int | None:
+def without_affixes(text: str) -> str:
+    """Return a number without its currency or percent sign; any other text as it is.
+
+    Args:
+        text: The text of a cell.
+
+    >>> without_affixes("$5.00"), without_affixes("5 %"), without_affixes("x1")
+    ('5.00', '5', 'x1')
+    """
+    text = text.strip()
+    return _with_affixes([text], [text])._bare_text(text) if _AFFIXES.fullmatch(text) else text
+
+
+def _with_affixes(sample: Sequence[str], texts: Sequence[str]) -> NumberFormat:
+    """Return the format with the currency, the percent sign and the sign of negative numbers that most texts have."""
+    found = [match for text in sample if len(text) <= 60 and (match := _AFFIXES.fullmatch(text.strip())) is not None]
+    if not found:
+        return NumberFormat()
+    prefix, suffix = (
+        Counter(match[name] or "" for match in found).most_common(1)[0][0] for name in ("prefix", "suffix")
+    )
+    negative = "-"
+    if any(match[0][0] == "(" and match[0][-1] == ")" for match in found):
+        negative = "()"
+    elif any("−" in text for text in texts):
+        negative = "−"
+    return NumberFormat(prefix=prefix, suffix=suffix, negative=negative)
+
+
+def _spread(values: np.ndarray, valid: np.ndarray, fill: int | float) -> np.ndarray:
+    """Return one value per text from the values of valid texts."""
+    if valid.all():
+        return values
+    result = np.full(len(valid), fill, dtype=values.dtype)
+    result[valid] = values
+    return result
+
+
+def _fixed_places(texts: Sequence[str], decimal: str) -> int | None:
     """Return the number of decimals if every number is written with as many, and with one or more."""
     fixed: int | None = None
-    for text, good in zip(texts, valid.tolist(), strict=True):
-        places = _places(text.strip(), decimal) if good else fixed
-        if (good and not places) or (fixed is not None and places != fixed):
+    for text in texts:
+        places = _places(text, decimal)
+        if not places or (fixed is not None and places != fixed):
             return None
         fixed = places
     return fixed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -77,6 +78,9 @@ class RawTable:
         missing: The texts of missing values that the user gave. Default: None, they are detected.
         dialect: How the file is written. Default: none, the table is no file.
         frame: The pandas frame with the same rows. Default: none, the table is a file.
+        headers: The names in the file of columns that are called otherwise here, because names must differ. Default:
+            none.
+        unused_marks: Texts of missing values that the user gave and that no cell has. Default: none.
 
     >>> RawTable({"a": Cells.from_texts(["1", "2"])}).num_rows
     2
@@ -91,6 +95,8 @@ class RawTable:
     missing: frozenset[str] | None = None
     dialect: Dialect | None = None
     frame: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    unused_marks: tuple[str, ...] = ()
 
     @property
     def num_rows(self) -> int:
@@ -137,3 +143,17 @@ class RawTable:
             row: The row, from 0.
         """
         return None if self.lines is None else int(self.lines[row])
+
+
+def type_remedy(name: str, type_: str = "category") -> str:
+    """Return how a user gives the type of a column.
+
+    Args:
+        name: The name of the column.
+        type_: The type. Default: category.
+
+    >>> type_remedy("zip code")
+    "write --type 'zip code=category' on the command line, types={'zip code': 'category'} in Python"
+    """
+    word = shlex.quote(f"{name}={type_}")
+    return f"write --type {word} on the command line, types={{{name!r}: {type_!r}}} in Python"

@@ -10,20 +10,17 @@ import numpy as np
 
 from tauleap._files.printable import one_line
 from tauleap.data import limits
-from tauleap.data.columns.category import CategoryEncoder
 from tauleap.data.columns.cells import Cells, solitary_marks
 from tauleap.data.columns.column import Column, fit_column
-from tauleap.data.columns.detect import Detected, as_type, detect, type_problems, type_remedy
+from tauleap.data.columns.condition import conditions_of
+from tauleap.data.columns.detect import Detected, as_type, detect, type_problems
 from tauleap.data.columns.dialect import Dialect
 from tauleap.data.columns.fields import Fields, short
 from tauleap.data.columns.number import BINS, MOST_BINS
-from tauleap.data.columns.raw import Problem, RawTable, TableError
+from tauleap.data.columns.raw import Problem, RawTable, TableError, type_remedy
+from tauleap.data.columns.report import describe, nothing_to_learn, unreadable_cells
 
 MOST_COLUMNS = 10_000
-_VALUES_SHOWN = 10
-"""Distinct values of one column that are reported one by one."""
-_LINES_SHOWN = 3
-"""Lines that are reported for one value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +111,7 @@ class TableEncoder:
             keep_rare: Store rare categories of columns above ``max_categories``, so that output contains them. They may
                 be personal data. Default: false, output has ``(other)``.
             max_categories: States of a category at most. Default: 1,000.
-            drop: Columns to leave out.
+            drop: Columns to leave out. Default: none.
 
         Returns:
             The encoder; ``columns[i].reason`` explains each type.
@@ -122,20 +119,26 @@ class TableEncoder:
         Raises:
             TableError: The table has no rows, or nothing to learn, or a column or type does not exist; it lists all
                 problems.
-            ValueError: A number is out of range.
+            ValueError: ``max_categories`` is out of range.
         """
         names, types = list(raw.columns), dict(types or {})
-        if not 2 <= bins <= MOST_BINS or max_categories < 2:
-            raise ValueError(
-                f"bins must be 2..{MOST_BINS:,} and max_categories 2 or more, got {bins}, {max_categories}"
-            )
+        if max_categories < 2:
+            raise ValueError(f"max_categories must be a whole number >= 2, got {max_categories}")
         if raw.num_rows == 0:
             raise TableError(raw.name, [*raw.problems, Problem("there are no rows", "add rows with values")])
         wrong = [
-            Problem(f"there is no column {short(name)} to leave out", f"write one of {', '.join(names)[:500]}")
+            Problem(
+                f"there is no column {short(name)} to leave out", f"write one of {one_line(', '.join(names), most=500)}"
+            )
             for name in drop
             if name not in names
         ]
+        if not 2 <= bins <= MOST_BINS:
+            # The other problems are found with the default.
+            wrong.append(
+                Problem(f"bins must be 2..{MOST_BINS:,}, got {bins}", "write --bins 100, or bins=100 in Python")
+            )
+            bins = BINS
         bad_types = type_problems(types, names)
         wrong += bad_types.values()
         columns: list[Column] = []
@@ -152,6 +155,7 @@ class TableEncoder:
                     keep_rare=keep_rare,
                     missing_state=model_missing,
                     frame_type=raw.frame_types.get(name),
+                    header=raw.headers.get(name),
                 )
             except ValueError as error:
                 wrong.append(Problem(str(error), type_remedy(name), column=name))
@@ -161,11 +165,7 @@ class TableEncoder:
         if wrong:
             raise TableError(raw.name, problems)
         if not any(column.num_states > 1 for column in columns):
-            types_ = "; ".join(f"{column.name}: {column.encoder.type}, {column.reason}" for column in columns[:20])
-            problem = Problem(
-                f"no column has anything to learn ({one_line(types_)})", "give a type, such as types={'x': 'category'}"
-            )
-            raise TableError(raw.name, [*problems, problem])
+            raise TableError(raw.name, [*problems, nothing_to_learn(columns)])
         return cls(tuple(columns), raw.dialect or Dialect(), bins)
 
     def refit(self, raw: RawTable) -> TableEncoder:
@@ -180,6 +180,19 @@ class TableEncoder:
             self, columns=tuple(column.refit(raw.columns[column.name], self.bins) for column in self.columns)
         )
 
+    def conditioned(self, given: Mapping[str, Any]) -> TableEncoder:
+        """Return the encoder whose columns decode to allowed values only; see :func:`conditions_of`.
+
+        Args:
+            given: Conditions by the names of columns: a value, a list of values, a range ``(low, high)``, or None.
+
+        Raises:
+            ValueError: Conditions that the table cannot fulfil; all of them are named.
+        """
+        found = conditions_of({column.name: column for column in self.columns}, given)
+        columns = (replace(column, condition=found.get(column.name)) for column in self.columns)
+        return replace(self, columns=tuple(columns))
+
     @property
     def sites(self) -> tuple[int, ...]:
         """The positions of the columns that are sites of the model."""
@@ -190,11 +203,12 @@ class TableEncoder:
         """The number of states per site."""
         return tuple(column.num_states for column in self.columns if column.modelled)
 
-    def encode(self, raw: RawTable) -> EncodedTable:
+    def encode(self, raw: RawTable, *, training: bool = False) -> EncodedTable:
         """Return the states of a table, whose columns are found by name.
 
         Args:
             raw: A table with every modelled column; others are not looked at.
+            training: Whether the types of columns can still be changed, for the remedies of problems. Default: false.
 
         Returns:
             The states, the missing cells, and all cells that could not be read.
@@ -212,13 +226,11 @@ class TableEncoder:
         unreadable = np.zeros_like(missing)
         problems: list[Problem] = []
         for site, column in enumerate(chosen):
-            cells = raw.columns[column.name]
-            states[:, site], missing[:, site], bad = column.encode(cells)
-            if raw.missing is None and column.name not in raw.frame_types:
-                bad = _without_marks(column, cells, bad)
+            cells = readable_cells(column, raw)
+            states[:, site], missing[:, site], bad = column.adapted(cells, raw.decimal).encode(cells)
             if bad:
                 unreadable[:, site] = np.isin(cells.codes, bad)
-            problems += _unreadable(column, raw, bad)
+            problems += unreadable_cells(column, raw, cells, bad, training=training)
         return EncodedTable(states, missing, unreadable, tuple(problems))
 
     def decode(self, states: np.ndarray, rng: np.random.Generator | None = None, *, first: int = 0) -> DecodedTable:
@@ -269,23 +281,13 @@ class TableEncoder:
             The logarithms (rows, sites), 0 for categories, booleans and missing cells.
         """
         chosen = [self.columns[place] for place in self.sites]
-        return np.stack([column.log_density(raw.columns[column.name]) for column in chosen], axis=1)
+        cells = [readable_cells(column, raw) for column in chosen]
+        adapted = [column.adapted(own, raw.decimal) for column, own in zip(chosen, cells, strict=True)]
+        return np.stack([column.log_density(own) for column, own in zip(adapted, cells, strict=True)], axis=1)
 
     def describe(self) -> list[str]:
         """Return one line per column: name, type, number of states and reason, and the way to change a type."""
-        rows = [("column", "type", "states", "reason")]
-        for column in self.columns:
-            states = f"{column.num_states:,}" if column.modelled else "-"
-            rows.append((one_line(column.name, most=30), column.encoder.type, states, one_line(_effect(column))))
-        widths = [max(len(row[place]) for row in rows) for place in range(3)]
-        lines = [
-            f"{name:<{widths[0]}}  {type_:<{widths[1]}}  {states:>{widths[2]}}  {reason}"
-            for name, type_, states, reason in rows
-        ]
-        example = next((column.name for column in self.columns if column.encoder.type == "id"), self.columns[0].name)
-        example = one_line(example, most=30)
-        note = f"change a type: --type {example}=category; in Python types={{{example!r}: 'category'}}"
-        return [*lines, note]
+        return describe(self.columns)
 
     def config(self) -> dict[str, Any]:
         """Return the encoder as JSON can hold it."""
@@ -321,43 +323,16 @@ def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
     return detect(name, cells, decimal=raw.decimal, marks=marks)
 
 
-def _without_marks(column: Column, cells: Cells, bad: list[int]) -> list[int]:
-    """Return the unreadable values of a file that do not stand for missing values in this column."""
-    if not bad or column.encoder.type not in ("number", "date") or cells.kind != "text":
-        return bad
-    marks = {column.marker} | solitary_marks([cells.values[place] for place in bad])
-    return [place for place in bad if cells.values[place].strip() not in marks]
+def readable_cells(column: Column, raw: RawTable) -> Cells:
+    """Return the cells of a column, in which marks such as "?" are missing if it is a column of numbers or dates.
 
-
-def _effect(column: Column) -> str:
-    encoder = column.encoder
-    if encoder.type == "id":
-        return f"{column.reason}; excluded, the output has a running number"
-    if encoder.type == "text":
-        return f"{column.reason}; excluded, the output is empty"
-    if isinstance(encoder, CategoryEncoder) and encoder.other is not None:
-        share = f"the {len(encoder.categories):,} most frequent keep their states"
-        written = "drawn from the rare values" if encoder.rare else f"written as {encoder.other}"
-        return f"{column.reason}; {share}, the others are {written}"
-    return column.reason + ("; missing is a state" if column.missing_state else "")
-
-
-def _unreadable(column: Column, raw: RawTable, bad: list[int]) -> list[Problem]:
-    """Return one problem per line of the first unreadable values, and one that counts the others."""
-    kind = column.encoder.type
-    what = {"number": "not a number", "date": "not a date", "boolean": "neither true nor false"}
-    message = what.get(kind, "not a category of the model")
-    remedy = f"correct it, leave the cell empty, or write --type {column.name}=category"
-    remedy = "use a known category or leave the cell empty" if kind == "category" else remedy
+    Args:
+        column: The column.
+        raw: A table that has it. Marks of a frame, and marks beside those that the user gave, are values.
+    """
     cells = raw.columns[column.name]
-    found = []
-    for position in bad[:_VALUES_SHOWN]:
-        for row in cells.rows_of(position, _LINES_SHOWN):
-            text = f"{short(cells.values[position])} is {message} and counts as missing"
-            where = raw.line(row)
-            text = text if where is not None else f"row {row}: {text}"
-            found.append(Problem(text, remedy, line=where, column=column.name))
-    if len(bad) > _VALUES_SHOWN:
-        rest = f"{len(bad) - _VALUES_SHOWN:,} more distinct values are {message} and count as missing"
-        found.append(Problem(rest, remedy, column=column.name))
-    return found
+    is_file = raw.missing is None and column.name not in raw.frame_types and cells.kind == "text"
+    if not is_file or column.encoder.type not in ("number", "date"):
+        return cells
+    marks = solitary_marks(cells.values.tolist()) | ({column.marker} - {""})
+    return cells.without(marks) if marks else cells

@@ -43,13 +43,13 @@ def detect_encoding(content: bytes, name: str, given: str | None = None) -> tupl
         if content.startswith(magic):
             raise TableError(name, [Problem(f"it is {what}, not delimited text", remedy)])
     if given is not None:
-        encoding = _ALIASES.get(given.lower().replace("_", "-"), given.lower().replace("_", "-"))
-        if encoding not in ENCODINGS:
-            raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}, got {given!r}")
+        encoding = encoding_name(given)
         place = first_invalid(content, encoding)
         if place is not None:
             line = content.count(b"\n", 0, place) + 1
-            problem = Problem(f"the byte {content[place]:#04x} is not {encoding}", "give another encoding", line=line)
+            problem = Problem(
+                f"the byte {content[place]:#04x} is not {encoding}", "write another encoding, or none", line=line
+            )
             raise TableError(name, [problem])
         return encoding, []
     encoding = _unicode(content)
@@ -64,6 +64,25 @@ def detect_encoding(content: bytes, name: str, given: str | None = None) -> tupl
     _check_text(content, encoding, name)
     message = f"the byte {content[place]:#04x} is not UTF-8, so the file was read as {encoding}"
     return encoding, [Problem(message, "save the table as UTF-8 if letters are wrong", line=line)]
+
+
+def encoding_name(given: str) -> str:
+    """Return the Python name of an encoding that a user gave.
+
+    Args:
+        given: The name, such as ``"UTF8"``.
+
+    Raises:
+        ValueError: The encoding is not known.
+
+    >>> encoding_name("ISO-8859-1")
+    'latin-1'
+    """
+    plain = given.lower().replace("_", "-")
+    encoding = _ALIASES.get(plain, plain)
+    if encoding not in ENCODINGS:
+        raise ValueError(f"encoding must be one of {', '.join(ENCODINGS)}, got {given!r}")
+    return encoding
 
 
 def first_invalid(content: bytes, encoding: str) -> int | None:

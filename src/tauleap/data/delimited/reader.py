@@ -24,7 +24,7 @@ from tauleap.data.columns.dialect import DELIMITERS, Dialect
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.raw import Problem, RawTable, TableError
 from tauleap.data.columns.table import MOST_COLUMNS
-from tauleap.data.delimited.encoding import detect_encoding
+from tauleap.data.delimited.encoding import detect_encoding, encoding_name
 from tauleap.data.delimited.records import TOO_LONG, Lines, records
 from tauleap.data.delimited.sniff import (
     announced_delimiter,
@@ -80,10 +80,8 @@ def read_delimited(
     (['name', 'height'], ';', ',')
     """
     path = Path(path)
-    if delimiter is not None and delimiter not in DELIMITERS:
-        raise ValueError(f"delimiter must be one of {DELIMITERS}, got {delimiter!r}")
-    if decimal not in (None, ".", ","):
-        raise ValueError(f"decimal must be '.' or ',', got {decimal!r}")
+    if wrong := option_problems(delimiter=delimiter, decimal=decimal, encoding=encoding):
+        raise ValueError("; ".join(problem.message for problem in wrong.values()))
     if isinstance(missing, str):
         missing = (missing,)
     content = limits.contents(path)
@@ -99,13 +97,14 @@ def read_delimited(
         raise TableError(name, [*problems, Problem("there are no rows", "add a header and rows")])
     width = _width(rows)
     if comments := count_comments(sample, delimiter, width):
-        what = f"the first {comments} lines begin" if comments > 1 else "the first line begins"
-        problems = [*problems, Problem(f"{what} with # and are comments", "remove the # if it has the names", line=1)]
+        what = f"the first {comments} lines begin with # and are comments"
+        what = what if comments > 1 else "the first line begins with # and is a comment"
+        problems = [*problems, Problem(what, "remove the # if the line has the names", line=1)]
     preamble += comments
     sample = sample[comments:]
     rows = split(sample, delimiter)
     if width > MOST_COLUMNS:
-        raise TableError(name, [Problem(f"there are {width:,} columns, more than {MOST_COLUMNS:,}", "write fewer")])
+        raise TableError(name, [Problem(f"there are {width:,} columns, more than {MOST_COLUMNS:,}", "remove some")])
     names, header, shift = _names(rows, width, header)
     reading = _Reading(name, width, header, shift, problems, preamble)
     labels = reading.labels(names)
@@ -113,6 +112,7 @@ def read_delimited(
     columns = reading.columns(records(lines, width), single=width == 1)
     marks = frozenset(MISSING_MARKS if missing is None else {"", *(mark.strip() for mark in missing)})
     cells = {label: column.without(marks) for label, column in zip(labels, columns, strict=True)}
+    unused = () if missing is None else _unused_marks(missing, columns)
     body = [row for row in rows[header:] if len(row) == width]
     comma = decimal == "," or (decimal is None and has_decimal_comma(body))
     line_end = "\r\n" if sample[0].endswith("\r\n") else "\r" if sample[0].endswith("\r") else "\n"
@@ -124,7 +124,36 @@ def read_delimited(
         "," if comma else decimal,
         missing=None if missing is None else marks,
         dialect=Dialect(delimiter, header, encoding, line_end),
+        headers={label: name for label, name in zip(labels, names, strict=True) if header and name.strip() != label},
+        unused_marks=unused,
     )
+
+
+def option_problems(
+    *, delimiter: str | None = None, decimal: str | None = None, encoding: str | None = None
+) -> dict[str, Problem]:
+    """Return what is wrong with arguments of :func:`read_delimited`, by their name.
+
+    Args:
+        delimiter: The delimiter. Default: detected.
+        decimal: The decimal separator. Default: detected.
+        encoding: The encoding. Default: detected.
+
+    >>> list(option_problems(delimiter="x", decimal=","))
+    ['delimiter']
+    """
+    found = {}
+    if delimiter is not None and delimiter not in DELIMITERS:
+        message = f"delimiter must be one of {DELIMITERS}, got {delimiter!r}"
+        found["delimiter"] = Problem(message, "write --delimiter tab for a tab, or leave it out")
+    if decimal not in (None, ".", ","):
+        message = f"decimal must be '.' or ',', got {decimal!r}"
+        found["decimal"] = Problem(message, "write --decimal , for 1,5, or leave it out")
+    try:
+        encoding_name("utf-8" if encoding is None else encoding)
+    except ValueError as error:
+        found["encoding"] = Problem(str(error), "write --encoding latin-1, or leave it out")
+    return found
 
 
 class _Reading:
@@ -149,7 +178,7 @@ class _Reading:
             if label in result:
                 taken = {*result, *(other.strip() for other in names)}
                 label = next(text for i in range(2, len(names) + 3) if (text := f"{label}_{i}") not in taken)
-                message = f"two columns are called {short(name.strip())}, the second is called {label}"
+                message = f"column {place + 1} has the name of another, {short(name.strip())}, and is called {label}"
                 self.report(message, "write different names", 1)
             result.append(label)
         return result
@@ -173,7 +202,7 @@ class _Reading:
                 problem = Problem(f"there are more than {limits.VALUES:,} cells", "write a part of it to another file")
                 raise TableError(self.name, [problem])
             if sum(map(len, tables)) > MOST_DISTINCT:
-                remedy = "write a part of it to a file of its own, or leave out columns of free text"
+                remedy = "write a part of it to a file of its own, or remove columns of free text from the file"
                 problem = Problem(f"there are more than {MOST_DISTINCT:,} distinct cells", remedy, line=self.lines[-1])
                 raise TableError(self.name, [problem])
         if self.silent:
@@ -212,6 +241,15 @@ class _Reading:
                 self.report(f"{fault}; the line is read without quotes", remedy, line)
             self.lines.append(line)
             yield row
+
+
+def _unused_marks(missing: Collection[str], columns: Sequence[Cells]) -> tuple[str, ...]:
+    absent = {mark.strip() for mark in missing} - {""}
+    for column in columns:
+        if not absent:
+            break
+        absent -= {text.strip() for text in column.values.tolist()}
+    return tuple(sorted(absent))
 
 
 def _head(content: bytes, encoding: str, name: str) -> Iterator[str]:

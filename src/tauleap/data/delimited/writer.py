@@ -31,11 +31,17 @@ def write_delimited(table: DecodedTable, file: io.TextIOBase, *, header: bool | 
         column.name: column.texts(values, missing)
         for column, values, missing in zip(table.columns, table.values, table.missing, strict=True)
     }
-    write_texts(columns, table.dialect, file, header=header)
+    names = {column.name: column.header for column in table.columns if column.header is not None}
+    write_texts(columns, table.dialect, file, header=header, names=names)
 
 
 def write_texts(
-    columns: Mapping[str, Sequence[str]], dialect: Dialect, file: io.TextIOBase, *, header: bool | None = None
+    columns: Mapping[str, Sequence[str]],
+    dialect: Dialect,
+    file: io.TextIOBase,
+    *,
+    header: bool | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """Write columns of texts as delimited text.
 
@@ -44,6 +50,7 @@ def write_texts(
         dialect: The delimiter and the end of a line.
         file: Where to write, opened with ``newline=""``.
         header: Whether to write the names of the columns. Default: as the dialect says.
+        names: Names in the file of columns that have another key in ``columns``. Default: none.
 
     >>> file = io.StringIO()
     >>> write_texts({"a": ["1", "x;y"]}, Dialect(";"), file)
@@ -53,9 +60,11 @@ def write_texts(
     special = frozenset({dialect.delimiter, '"', "\r", "\n"})
     quoted = [[_quoted(text, special) for text in texts] for texts in columns.values()]
     if dialect.header if header is None else header:
-        names = [_quoted(name, special) for name in columns]
-        file.write(dialect.delimiter.join(names) + dialect.line_end)
-    # An empty line of a table with one column would be skipped when it is read.
+        quoted = [
+            [_quoted((names or {}).get(name, name), special), *texts]
+            for name, texts in zip(columns, quoted, strict=True)
+        ]
+    # An empty line of a table with one column would be skipped when it is read, as would a space at its beginning.
     alone = len(quoted) == 1 or dialect.delimiter == " "
     for row in zip(*quoted, strict=True):
         line = dialect.delimiter.join(row) if not alone else dialect.delimiter.join(cell or '""' for cell in row)

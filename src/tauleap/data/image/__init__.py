@@ -1,1 +1,1 @@
-"""Pictures: PNG and JPEG files, idx files, .npz archives, and the datasets digits, MNIST and CIFAR-10."""
+"""Images: PNG and JPEG files, idx files, .npz archives, and the datasets digits, MNIST and CIFAR-10."""

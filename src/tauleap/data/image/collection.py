@@ -1,4 +1,4 @@
-"""Many pictures in one file or folder with a name of its own: idx files, MNIST and CIFAR-10."""
+"""Image datasets that are recognised by the names of their files: idx files, MNIST and CIFAR-10."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tauleap.data.image.mnist import is_mnist, mnist
 
 
 class Collection(NamedTuple):
-    """Bytes (n, channels, height, width), and what else there is and was not read."""
+    """Images, uint8 (n, channels, height, width), and a text about the contents that were not read."""
 
-    pictures: Tensor
+    images: Tensor
     left_out: str | None = None
 
 
 def is_collection(path: Path) -> bool:
-    """Return whether a file or folder has the name of one of these collections.
+    """Return whether a file or folder has the name of one of these datasets.
 
     Args:
         path: The file or folder.
@@ -29,20 +29,20 @@ def is_collection(path: Path) -> bool:
 
 
 def read_collection(path: Path) -> Collection:
-    """Return the pictures in one file, or those to train with of a dataset that has others to test with.
+    """Return the images of one file, or the training images of a dataset that has a test set.
 
     Args:
         path: A file or folder for which :func:`is_collection` is true.
     """
     if is_idx(path):
-        pictures = read_idx(path)
-        if pictures.ndim != 3:
+        images = read_idx(path)
+        if images.ndim != 3:
             raise ValueError(
-                f"{path} must hold pictures (n, height, width), got shape {tuple(pictures.shape)}: "
-                "give the file of the images, not that of the labels"
+                f"{path} must hold images (n, height, width), got shape {tuple(images.shape)}: "
+                "give the file of the images instead of the labels"
             )
-        return Collection(pictures[:, None])
+        return Collection(images[:, None])
     if is_batch(path):
         return Collection(read_batch(path), "labels")
     train, test = (mnist if is_mnist(path) else cifar10)(path)
-    return Collection(train.in_memory(), f"labels, and {len(test)} pictures to test with")
+    return Collection(train.in_memory(), f"labels, and {len(test)} test images")

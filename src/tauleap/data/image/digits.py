@@ -1,4 +1,4 @@
-"""Handwritten digits, 8 x 8 with 17 levels of grey: the smallest data that looks like images.
+"""Handwritten digits, 8 x 8 pixels with 17 grey levels: a small image dataset for examples and tests.
 
 The data (UCI, *Optical Recognition of Handwritten Digits*, CC BY 4.0) is in the package: see ``files/README.md``.
 """
@@ -16,7 +16,7 @@ NUM_STATES = 17
 
 
 def digits() -> Dataset:
-    """Return 1,797 images (1, 8, 8) of states 0 (paper) to 16 (ink); ``condition`` is the digit.
+    """Return 1,797 images (1, 8, 8) with states 0 (white) to 16 (black); ``condition`` is the digit.
 
     >>> data = digits()
     >>> len(data), data.shape, data.num_states

@@ -1,4 +1,4 @@
-"""The format of pictures with 8 bits per channel: states are shades 0..255, (channels, height, width)."""
+"""The format of images with 8 bits per channel: rows (channels, height, width) of states 0..255."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tauleap.data.dataset import Dataset
 from tauleap.data.folder import files_in
 from tauleap.data.format import LoadedData, RowFiles
 from tauleap.data.image.collection import is_collection, read_collection
-from tauleap.data.image.npz import pictures_in
+from tauleap.data.image.npz import read_images
 from tauleap.data.skipped import Skipped
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 SUFFIXES = registration("images").row_suffixes
 _SIDE = 64
-"""Pictures are made this small unless a size is asked for: a model of larger ones takes more than minutes."""
-_PIXELS = 2**25
-_FILE_BYTES = 2**28
-_GRID = 64
+"""The default limit of the longer side, since training on larger images takes hours instead of minutes."""
+_MAX_PIXELS = 2**25
+_MAX_FILE_BYTES = 2**28
+_SHEET_ROWS = 64
 _COLOURS = "red, green and blue"
 _GREY = ("1", "L", "LA", "La")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
@@ -42,17 +42,17 @@ _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HS
 
 @dataclass(frozen=True)
 class ImageFormat(RowFiles):
-    """PNG and JPEG files, or many pictures in one file.
+    """Images as PNG or JPEG files, or as one file of many images.
 
     Args:
         channels: 1 for grey, 3 for red, green and blue.
-        height: Pixels.
-        width: Pixels.
+        height: The height in pixels, >= 1.
+        width: The width in pixels, >= 1.
     """
 
     kind: ClassVar[str] = "images"
     preview_rows: ClassVar[int] = 1
-    completion_remedy: ClassVar[str] = "make pixels transparent in a PNG, or say what is known with --observed"
+    completion_remedy: ClassVar[str] = "make pixels of a PNG transparent, or name the observed values with --observed"
     channels: int
     height: int
     width: int
@@ -61,7 +61,7 @@ class ImageFormat(RowFiles):
         for name in ("channels", "height", "width"):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 2**15:
-                raise ValueError(f"{name} of a picture must be a whole number >= 1, got {value!r}")
+                raise ValueError(f"{name} of an image must be a whole number from 1 to {2**15}, got {value!r}")
         if self.channels not in (1, 3):
             raise ValueError(f"channels must be 1 (grey) or 3 (colour), got {self.channels}")
 
@@ -79,61 +79,67 @@ class ImageFormat(RowFiles):
 
     @staticmethod
     def open(path: Path, *, size: int | None = None) -> LoadedData:
-        """Return all pictures of a folder, in their most frequent size; or those of a collection in one file.
+        """Return all images of a folder in their most frequent size, or the images of a known dataset.
 
-        Other sizes are scaled until they cover it and cut around the middle. The result is grey where all are grey.
+        Images of other sizes are scaled to cover this size and cropped at the centre. The result is grey if all images
+        are grey.
 
         Args:
             path: The folder, or a file for which :meth:`recognises` is true.
-            size: Pixels on the longer side. Default: that of the pictures, 64 at most.
+            size: Pixels on the longer side, >= 1. Default: as in the files, at most 64.
+
+        Raises:
+            ValueError: No image can be read, or they are too many for the memory.
         """
         if is_collection(path):
             return _open_collection(path)
         files, skipped = files_in(path, SUFFIXES), Skipped()
         sizes: Counter[tuple[int, int]] = Counter()
-        good, colour, clear = [], False, 0
+        readable, colour, transparent = [], False, 0
         for file in files:
             try:
-                with _opened(file) as image:
-                    turned = image.getexif().get(0x0112) in (5, 6, 7, 8)
-                    across, down = image.size
-                    sizes[(down, across) if turned else (across, down)] += 1
+                with _open_image(file) as image:
+                    is_rotated = image.getexif().get(0x0112) in (5, 6, 7, 8)
+                    width, height = image.size
+                    sizes[(height, width) if is_rotated else (width, height)] += 1
                     colour |= image.mode not in _GREY
-                    clear += image.mode in ("LA", "La", "RGBA", "RGBa", "PA") or "transparency" in image.info
+                    transparent += image.mode in ("LA", "La", "RGBA", "RGBa", "PA") or "transparency" in image.info
             except ValueError as error:
                 skipped.add(str(error).removeprefix(f"{file}: "), file.name)
                 continue
-            good.append(file)
-        if not good:
-            raise ValueError(f"{path} has no picture that can be used: {'; '.join(skipped.lines())}")
+            readable.append(file)
+        if not readable:
+            raise ValueError(f"{path} has no usable image: {'; '.join(skipped.lines())}")
         (width, height), common = sizes.most_common(1)[0]
-        report = [f"{path.name}: {len(good)} pictures, {common} of them {width} x {height}"]
+        report = [f"{path.name}: {len(readable)} images, {common} of them {width} x {height}"]
         side = max(width, height)
-        wanted = min(side, _SIDE) if size is None else _check.integer("size", size, least=1)
-        if wanted != side:
-            width, height = (max(1, round(n * wanted / side)) for n in (width, height))
+        new_side = min(side, _SIDE) if size is None else _check.integer("size", size, least=1)
+        if new_side != side:
+            width, height = (max(1, round(n * new_side / side)) for n in (width, height))
             report.append(
                 f"scaled to {width} x {height}"
-                + (f"; size={side} (--size {side}) keeps theirs" if size is None else "")
+                + (f"; size={side} (--size {side}) keeps the original size" if size is None else "")
             )
         if len(sizes) > 1:
-            report.append(f"{len(good) - common} pictures of other sizes are scaled to cover it and cut at the middle")
+            report.append(
+                f"{len(readable) - common} images of other sizes are scaled to cover it and cropped at the centre"
+            )
         form = ImageFormat(3 if colour else 1, height, width)
         report.append(_COLOURS if colour else "grey")
-        if clear:
-            report.append(f"{clear} pictures with transparency are put on white")
-        _fits(len(good), form, path)
-        x, used = torch.empty(len(good), *form.shape, dtype=torch.uint8), 0
-        for file in good:
+        if transparent:
+            report.append(f"{transparent} images with transparency are put on white")
+        _check_memory(len(readable), form, path)
+        x, used = torch.empty(len(readable), *form.shape, dtype=torch.uint8), 0
+        for file in readable:
             try:
-                with _opened(file) as image:
-                    x[used], _ = _fitted(image, form)
+                with _open_image(file) as image:
+                    x[used], _ = _fit_image(image, form)
             except ValueError as error:
                 skipped.add(str(error).removeprefix(f"{file}: "), file.name)
                 continue
             used += 1
         if used == 0:
-            raise ValueError(f"{path} has no picture that can be used: {'; '.join(skipped.lines())}")
+            raise ValueError(f"{path} has no usable image: {'; '.join(skipped.lines())}")
         report += [f"left out: {line}" for line in skipped.lines()]
         return LoadedData(Dataset(x[:used], 256), form, report)
 
@@ -142,100 +148,102 @@ class ImageFormat(RowFiles):
         return is_collection(path)
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
-        return "FILE", "fills in what is transparent"
+        return "FILE", "fills in transparent pixels"
 
     def read(self, path: Path) -> Dataset:
-        """Return pictures, scaled to this size; pixels that are wholly transparent are missing.
+        """Return images scaled to this size; fully transparent pixels are missing.
 
-        Or many in one file, idx, CIFAR-10 or an array (.npz, .npy), which must have the size of these.
+        A file of many images (idx, CIFAR-10, .npz or .npy) must have exactly this size.
 
         Args:
-            path: A picture, a folder of them, or many in one file.
+            path: An image, a folder of images, or a file of many images.
+
+        Raises:
+            ValueError: A file is damaged, or its images have another size.
         """
         return self.read_with_report(path)[0]
 
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
-        """Return the same, and which array of an .npz was read: ``x_test``, or else ``x``.
+        """Return the same rows as :meth:`read`, and the name of the array of an .npz: ``x_test``, or else ``x``.
 
         Args:
             path: The file or folder.
         """
         if path.is_file() and path.suffix.lower() in (".npz", ".npy"):
-            x, report = pictures_in(path, self.shape)
+            x, report = read_images(path, self.shape)
             return Dataset(x, 256), report
         if is_collection(path):
-            pictures = read_collection(path).pictures
-            shape = tuple(pictures.shape[1:])
+            images = read_collection(path).images
+            shape = tuple(images.shape[1:])
             if shape != self.shape:
-                raise ValueError(f"{path} has pictures of shape {shape}, what is wanted is {self.shape}")
-            return Dataset(pictures, 256), []
+                raise ValueError(f"{path} has images of shape {shape}, but the model takes {self.shape}")
+            return Dataset(images, 256), []
         files = [path] if path.is_file() else files_in(path, SUFFIXES)
-        _fits(len(files), self, path)
+        _check_memory(len(files), self, path)
         x = torch.empty(len(files), *self.shape, dtype=torch.uint8)
         missing = torch.zeros(len(files), *self.shape, dtype=torch.bool)
         for place, file in enumerate(files):
-            with _opened(file) as image:
-                pixels, clear = _fitted(image, self)
-            x[place], missing[place] = pixels, clear
+            with _open_image(file) as image:
+                x[place], missing[place] = _fit_image(image, self)
             x[place][missing[place]] = 0
         return Dataset(x, 256, missing=missing if bool(missing.any()) else None), []
 
     def write_rows(
-        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, anew: bool = True
+        self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, overwrite: bool = True
     ) -> list[Path]:
-        """Write one PNG file per picture, and return the files."""
+        """Write one PNG file per image, and return the files."""
         folder.mkdir(parents=True, exist_ok=True)
         pixels = self.check(x).to(torch.uint8)
         files = [folder / f"{stem}-{number:06d}.png" for number in range(first, first + len(pixels))]
         for row, file in zip(pixels, files, strict=True):
-            if anew or not file.exists():
+            if overwrite or not file.exists():
                 _save(row, file)
         return files
 
     def write_sheet(self, x: Tensor, folder: Path, *, stem: str = "samples") -> list[Path]:
-        """Write a grid of the first 64 pictures, and return the file."""
+        """Write a grid of the first 64 images, and return the file."""
         folder.mkdir(parents=True, exist_ok=True)
-        pixels = self.check(x[:_GRID]).to(torch.uint8)
+        pixels = self.check(x[:_SHEET_ROWS]).to(torch.uint8)
         return [_save(_grid(pixels), folder / f"{stem}.png")] if len(pixels) else []
 
     def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
-        """Return pictures as characters, dark for dark, two characters per pixel."""
-        shades = " .:-=+*#%@"[::-1]
+        """Return images as text, two characters per pixel, with denser characters for darker pixels."""
+        levels = " .:-=+*#%@"[::-1]
         grey = self.check(x[:n]).double().mean(1)
-        rows = ["\n".join("".join(2 * shades[int(v) * 10 // 256] for v in line[:55]) for line in row) for row in grey]
+        rows = ["\n".join("".join(2 * levels[int(v) * 10 // 256] for v in line[:55]) for line in row) for row in grey]
         return "\n\n".join(rows)
 
 
 def _open_collection(path: Path) -> LoadedData:
-    """Return the pictures of an idx file, or those to train with of MNIST or CIFAR-10."""
-    many = read_collection(path)
-    rows, channels, height, width = many.pictures.shape
+    """Return the images of an idx file, or the training images of MNIST or CIFAR-10."""
+    collection = read_collection(path)
+    rows, channels, height, width = collection.images.shape
     try:
         form = ImageFormat(channels, height, width)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    report = [f"{path.name}: {rows} pictures, {width} x {height}", "grey" if channels == 1 else _COLOURS]
-    report += [] if many.left_out is None else [f"left out: {many.left_out}"]
-    return LoadedData(Dataset(many.pictures, 256), form, report)
+    report = [f"{path.name}: {rows} images, {width} x {height}", "grey" if channels == 1 else _COLOURS]
+    report += [] if collection.left_out is None else [f"left out: {collection.left_out}"]
+    return LoadedData(Dataset(collection.images, 256), form, report)
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Image]:
-    """An image of which the header is read and checked; errors of the library become ours, also while it is decoded."""
+def _open_image(file: Path) -> Iterator[Image]:
+    """Yield an image after a check of its header; errors of Pillow, also while it decodes, become ValueError."""
     import PIL.Image
 
-    limits.size(file, _FILE_BYTES)
+    limits.size(file, _MAX_FILE_BYTES)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the library warns of is checked here
+            warnings.simplefilter("ignore")  # Pillow warns of large images, which are checked here.
             with PIL.Image.open(file, formats=("PNG", "JPEG")) as image:
-                if math.prod(image.size) > _PIXELS:
-                    raise ValueError(f"has {image.size[0]} x {image.size[1]} pixels, more than {_PIXELS:,}")
+                if math.prod(image.size) > _MAX_PIXELS:
+                    raise ValueError(f"has {image.size[0]} x {image.size[1]} pixels, more than {_MAX_PIXELS:,}")
                 if image.mode not in _GREY + _COLOUR:
-                    raise ValueError(f"is not 8 bits a channel ({image.mode})")
+                    raise ValueError(f"does not have 8 bits per channel (mode {image.mode})")
                 yield image
     except PIL.UnidentifiedImageError:
-        raise ValueError(f"{file}: is no PNG or JPEG") from None
+        raise ValueError(f"{file}: is not a PNG or JPEG") from None
     except PIL.Image.DecompressionBombError as error:
         raise ValueError(f"{file}: has too many pixels") from error
     except (OSError, SyntaxError, ValueError, TypeError, KeyError, IndexError, OverflowError, MemoryError) as error:
@@ -244,31 +252,33 @@ def _opened(file: Path) -> Iterator[Image]:
             f"{file}: {message if isinstance(error, ValueError) else f'is damaged ({message})'}"
         ) from error
     except (EOFError, RuntimeError, AttributeError, ArithmeticError, AssertionError) as error:
-        # Pillow's decoders give these for some damaged files.
+        # Pillow's decoders raise these for some damaged files.
         raise ValueError(f"{file}: is damaged ({error})") from error
 
 
-def _fitted(image: Image, form: ImageFormat) -> tuple[Tensor, Tensor]:
-    """Bytes of the form's shape on white, and which sites are wholly transparent."""
+def _fit_image(image: Image, form: ImageFormat) -> tuple[Tensor, Tensor]:
+    """Return the pixels of an image on white in the shape of a format, and a mask of fully transparent ones."""
     import PIL.Image
     import PIL.ImageOps
 
-    whole = upright(image)
-    if whole.size != (form.width, form.height):
-        whole = PIL.ImageOps.fit(whole, (form.width, form.height), method=PIL.Image.Resampling.LANCZOS)
-    pixels = np.asarray(on_white(whole).convert("L" if form.channels == 1 else "RGB"), dtype=np.uint8)
+    scaled = upright(image)
+    if scaled.size != (form.width, form.height):
+        scaled = PIL.ImageOps.fit(scaled, (form.width, form.height), method=PIL.Image.Resampling.LANCZOS)
+    pixels = np.asarray(on_white(scaled).convert("L" if form.channels == 1 else "RGB"), dtype=np.uint8)
     channels = torch.from_numpy(pixels.reshape(form.height, form.width, form.channels).copy()).permute(2, 0, 1)
-    clear = torch.from_numpy(np.asarray(whole)[..., 3] == 0)
-    return channels, clear.expand(form.shape)
+    transparent = torch.from_numpy(np.asarray(scaled)[..., 3] == 0)
+    return channels, transparent.expand(form.shape)
 
 
-def _fits(rows: int, form: ImageFormat, path: Path) -> None:
+def _check_memory(rows: int, form: ImageFormat, path: Path) -> None:
     if rows * math.prod(form.shape) > limits.VALUES:
-        raise ValueError(f"{path}: {rows} pictures of {form.width} x {form.height} are too many: write a smaller size")
+        raise ValueError(
+            f"{path}: {rows} images of {form.width} x {form.height} do not fit into memory: write a smaller size"
+        )
 
 
 def _grid(pixels: Tensor) -> Tensor:
-    """Side by side in a square, with a white line between; small ones enlarged."""
+    """Return images side by side in a square with white lines between them; small ones are enlarged."""
     count, channels, height, width = pixels.shape
     columns = math.ceil(count**0.5)
     rows = math.ceil(count / columns)

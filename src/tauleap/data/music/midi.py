@@ -1,7 +1,7 @@
-"""The notes of a Standard MIDI File, read byte by byte with every bound checked; and a melody written as one.
+"""Read the notes of a Standard MIDI File with every bound checked, and write a melody as such a file.
 
-A file may come from anywhere, and a damaged one must be an error and not the end of the program (symusic 0.5.9 ends by
-a segmentation fault), so the few events that a melody needs are read here; what else a file holds is stepped over.
+A damaged file must raise an error and not end the program, as symusic 0.5.9 does with a segmentation fault. Therefore
+the few events that a melody needs are read here; other events are skipped.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 _DRUMS = 9
-# Bytes that follow a status byte, by its upper half.
+# The number of data bytes after a status byte, by its upper four bits.
 _DATA_BYTES = {0x8: 2, 0x9: 2, 0xA: 2, 0xB: 2, 0xC: 1, 0xD: 1, 0xE: 2}
-_LONGEST = 2**31
+_MAX_TICKS = 2**31
 
 
 class Note(NamedTuple):
@@ -26,10 +26,13 @@ class Note(NamedTuple):
 
 @dataclass
 class MidiFile:
-    """Ticks a quarter note, and the notes of each track and channel in the order of their beginnings; no drums.
+    """The notes of a file, without drums.
 
-    ``signatures`` are the time signatures that it names, such as (3, 4); none are needed. ``whole_bars`` is False where
-    it tells the beginnings of its bars, and they are not every four quarters.
+    Args:
+        ticks_per_quarter: Ticks per quarter note.
+        parts: The notes of each track and channel, sorted by their beginning. Default: none.
+        signatures: The time signatures in the file, such as (3, 4). Default: none.
+        whole_bars: False if the file marks the beginnings of bars, and they are not four quarters apart. Default: True.
     """
 
     ticks_per_quarter: int
@@ -39,14 +42,14 @@ class MidiFile:
 
 
 class _Bytes:
-    """A piece of a file that is read from its beginning."""
+    """A range of bytes in a file, with a reading position."""
 
     def __init__(self, content: bytes, at: int, end: int) -> None:
         self.content, self.at, self.end = content, at, end
 
     def take(self, count: int) -> bytes:
         if self.at + count > self.end:
-            raise ValueError(f"byte {self.at}: {count} more bytes are wanted, {self.end - self.at} are there")
+            raise ValueError(f"byte {self.at}: {count} more bytes are needed, but only {self.end - self.at} are left")
         self.at += count
         return self.content[self.at - count : self.at]
 
@@ -64,37 +67,40 @@ class _Bytes:
         raise ValueError(f"byte {self.at - 4}: a length has more than four bytes")
 
     @property
-    def left(self) -> bool:
+    def has_more(self) -> bool:
         return self.at < self.end
 
 
 def read_midi(content: bytes) -> MidiFile:
-    """Return the notes in the bytes of a file; a ValueError says at which byte it is damaged.
+    """Return the notes in the bytes of a file.
 
-    What follows the tracks that the header announces is not looked at: some programs leave bytes there.
+    Bytes after the number of tracks in the header are ignored, since some programs leave such bytes.
 
     Args:
         content: The bytes.
+
+    Raises:
+        ValueError: The file is damaged; the message has the position of the byte.
     """
     whole = _Bytes(content, 0, len(content))
     if whole.take(4) != b"MThd":
-        raise ValueError("byte 0: it does not begin with MThd, so it is no MIDI file")
+        raise ValueError("byte 0: it does not begin with MThd, so it is not a MIDI file")
     length = whole.number(4)
     if length < 6:
-        raise ValueError(f"byte 4: the header has {length} bytes, it must have 6")
+        raise ValueError(f"byte 4: the header has {length} bytes, it must have at least 6")
     whole.number(2)
-    announced = whole.number(2)
+    tracks_left = whole.number(2)
     division = whole.number(2)
     whole.take(length - 6)
     if division == 0 or division >= 0x8000:
-        raise ValueError("byte 12: it counts time in seconds or not at all; ticks a quarter note are wanted")
+        raise ValueError("byte 12: the time division must be in ticks per quarter note, got SMPTE frames or 0")
     file = MidiFile(division)
-    while announced and whole.left:
+    while tracks_left and whole.has_more:
         name, size = whole.take(4), whole.number(4)
         begin = whole.at
         whole.take(size)
         if name == b"MTrk":
-            announced -= 1
+            tracks_left -= 1
             file.parts += _read_track(_Bytes(content, begin, begin + size), file.signatures)
     return file
 
@@ -109,14 +115,14 @@ def _read_track(track: _Bytes, signatures: list[tuple[int, int]]) -> list[list[N
         if start is not None and now > start and channel != _DRUMS:
             channels.setdefault(channel, []).append(Note(start, now, pitch))
 
-    while track.left:
+    while track.has_more:
         now += track.variable()
-        if now > _LONGEST:
-            raise ValueError(f"byte {track.at}: the track is longer than {_LONGEST} ticks")
+        if now > _MAX_TICKS:
+            raise ValueError(f"byte {track.at}: the track is longer than {_MAX_TICKS} ticks")
         first = track.take(1)[0]
-        if first < 0x80:  # the status of the event before counts on
+        if first < 0x80:  # Running status: the event has the status of the one before.
             if status < 0x80:
-                raise ValueError(f"byte {track.at - 1}: {first:#04x} where an event must begin")
+                raise ValueError(f"byte {track.at - 1}: expected an event, got {first:#04x}")
             track.at -= 1
         else:
             status = first
@@ -134,22 +140,22 @@ def _read_track(track: _Bytes, signatures: list[tuple[int, int]]) -> list[list[N
         elif status >> 4 in _DATA_BYTES:
             data = track.take(_DATA_BYTES[status >> 4])
             if max(data) > 0x7F:
-                raise ValueError(f"byte {track.at - 1}: a value above 127 in an event")
+                raise ValueError(f"byte {track.at - 1}: a data byte of an event must be at most 127, got {max(data)}")
             channel = status & 0x0F
             if status >> 4 == 0x9 and data[1] > 0:
-                stop(channel, data[0])  # a note that is struck again has ended
+                stop(channel, data[0])  # A repeated note ends the one before.
                 sounding[channel, data[0]] = now
             elif status >> 4 in (0x8, 0x9):
                 stop(channel, data[0])
         else:
-            raise ValueError(f"byte {track.at - 1}: {status:#04x} is no event of a file")
+            raise ValueError(f"byte {track.at - 1}: {status:#04x} is not an event of a MIDI file")
     for channel, pitch in list(sounding):
         stop(channel, pitch)
     return [sorted(notes) for _, notes in sorted(channels.items())]
 
 
 def write_midi(notes: Sequence[Note], ticks_per_quarter: int, tempo: int, *, velocity: int = 90) -> bytes:
-    """Return the bytes of a file with one track of piano.
+    """Return the bytes of a MIDI file with one piano track.
 
     >>> read_midi(write_midi([Note(0, 3, 60), Note(3, 4, 62)], 4, 120)).parts
     [[Note(start=0, end=3, pitch=60), Note(start=3, end=4, pitch=62)]]
@@ -158,9 +164,9 @@ def write_midi(notes: Sequence[Note], ticks_per_quarter: int, tempo: int, *, vel
         notes: The notes, in ticks.
         ticks_per_quarter: Ticks per quarter note.
         tempo: Quarter notes per minute.
-        velocity: How hard the keys are struck, 1..127.
+        velocity: The velocity of the notes, 1..127. Default: 90.
     """
-    # At the same tick a note ends before the next begins, which may have its pitch.
+    # At equal ticks ends come before beginnings, since two consecutive notes may have the same pitch.
     events = sorted(
         [(note.end, 0, bytes([0x80, note.pitch, 0])) for note in notes]
         + [(note.start, 1, bytes([0x90, note.pitch, velocity])) for note in notes]

@@ -1,4 +1,4 @@
-"""A melody to continue where none is given."""
+"""A melody to continue if the user gives none."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _QUARTERS = (64, 64, 65, 67, 67, 65, 64, 62)
 
 
 def ode_to_joy() -> Tensor:
-    """Return two bars of the Ode to Joy, (32,) pitches, one per sixteenth note."""
+    """Return two bars of the Ode to Joy as pitches, one per sixteenth, uint8 (32,)."""
     return torch.tensor(_QUARTERS, dtype=torch.uint8).repeat_interleave(4)

@@ -1,8 +1,8 @@
-"""The notes of a piano roll as pypianoroll saves it: the files of the Lakh pianoroll dataset.
+"""Read the notes of a pianoroll that pypianoroll saved, such as the files of the Lakh pianoroll dataset.
 
-Such an .npz holds, for each track, a sparse matrix of times by pitches (its three arrays and its shape), and info.json,
-which says what the tracks are and how many times a quarter note has; it may also mark the times at which bars begin.
-There are no pickles in it, and none are read.
+Such an .npz has a sparse matrix of time steps by pitches per track (three arrays and a shape), and info.json with the
+tracks and the number of time steps per quarter note. It may also mark the time steps at which bars begin. It has no
+pickles, and none are read.
 """
 
 from __future__ import annotations
@@ -17,27 +17,30 @@ import numpy as np
 from tauleap.data.array.file import BAD_ARCHIVE, read_entry
 from tauleap.data.music.midi import MidiFile, Note
 
-_UNPACKED = 2**28  # bytes
+_MAX_UNPACKED_BYTES = 2**28
 _PITCHES = 128
 _DOWNBEAT = "downbeat.npy"
 _PARTS = ("data", "indices", "indptr", "shape")
 
 
 def read_pianoroll(content: bytes) -> MidiFile:
-    """Return the notes in the bytes of a file, without drums; a ValueError says what is wrong with it.
+    """Return the notes in the bytes of a file, without drums.
 
-    A note is a time in which a pitch sounds without a gap, since a roll does not say where one is struck again.
+    A note is an interval in which a pitch sounds without a gap, since a pianoroll does not mark repeated notes.
 
     Args:
         content: The bytes.
+
+    Raises:
+        ValueError: The file is damaged, too large, or not a pianoroll.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            if sum(entry.file_size for entry in archive.infolist()) > _UNPACKED:
-                raise ValueError(f"it unpacks to more than {_UNPACKED:,} bytes")
+            if sum(entry.file_size for entry in archive.infolist()) > _MAX_UNPACKED_BYTES:
+                raise ValueError(f"it unpacks to more than {_MAX_UNPACKED_BYTES:,} bytes")
             names = set(archive.namelist())
             if "info.json" not in names:
-                raise ValueError("it has no info.json, so it is no piano roll")
+                raise ValueError("it has no info.json, so it is not a pianoroll")
             info = json.loads(archive.read("info.json"))
             arrays = {
                 name.removesuffix(".npy"): read_entry(archive, archive.getinfo(name), name.removesuffix(".npy"))
@@ -45,7 +48,7 @@ def read_pianoroll(content: bytes) -> MidiFile:
                 if name == _DOWNBEAT or (name.startswith("pianoroll_") and name.endswith(".npy"))
             }
     except BAD_ARCHIVE as error:
-        raise ValueError(f"it is no whole .npz ({error})") from error
+        raise ValueError(f"it is damaged or not an .npz ({error})") from error
     return _notes(info, arrays)
 
 
@@ -54,7 +57,9 @@ def _notes(info: Any, arrays: dict[str, np.ndarray]) -> MidiFile:
     if isinstance(info, dict):
         resolution = info.get("resolution", info.get("beat_resolution"))
     if isinstance(resolution, bool) or not isinstance(resolution, int) or not 1 <= resolution < 2**15:
-        raise ValueError(f"info.json does not say how many times a quarter note has, got {resolution!r}")
+        raise ValueError(
+            f"resolution in info.json must be a whole number of time steps per quarter note, got {resolution!r}"
+        )
     file, number = MidiFile(resolution), 0
     while isinstance(track := info.get(str(number)), dict):
         if not track.get("is_drum"):
@@ -66,17 +71,17 @@ def _notes(info: Any, arrays: dict[str, np.ndarray]) -> MidiFile:
 
 
 def _whole_bars(downbeat: np.ndarray | None, bar: int) -> bool:
-    """Whether bars begin every ``bar`` times; they may be halves or quarters of it, as in 2/4.
+    """Return whether bars begin every ``bar`` time steps; shorter bars such as 2/4 may divide it.
 
-    A roll that marks no bar, or only the first, does not say, and passes.
+    A pianoroll that marks no bar, or only the first, passes.
     """
     if downbeat is None:
         return True
     begins = np.flatnonzero(downbeat)
     if len(begins) < 2:
         return True
-    wanted = np.arange(begins[0], begins[-1] + 1, bar)
-    return bool((bar % np.diff(begins) == 0).all() and np.isin(wanted, begins).all())
+    expected = np.arange(begins[0], begins[-1] + 1, bar)
+    return bool((bar % np.diff(begins) == 0).all() and np.isin(expected, begins).all())
 
 
 def _track(arrays: dict[str, np.ndarray], number: int) -> list[Note]:
@@ -84,11 +89,11 @@ def _track(arrays: dict[str, np.ndarray], number: int) -> list[Note]:
     if missing:
         raise ValueError(f"track {number} has no {missing[0]}")
     data, times, begins, shape = (arrays[f"pianoroll_{number}_csc_{part}"] for part in _PARTS)
-    whole = all(np.issubdtype(array.dtype, np.integer) and array.ndim == 1 for array in (times, begins, shape))
-    if not whole or data.ndim != 1 or shape.tolist()[1:] != [_PITCHES] or len(begins) != _PITCHES + 1:
-        raise ValueError(f"track {number} is not a matrix of times by {_PITCHES} pitches")
-    rising = int(begins[0]) == 0 and int(begins[-1]) == len(data) and not (begins[1:] < begins[:-1]).any()
-    if len(times) != len(data) or not rising or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
+    is_integer = all(np.issubdtype(array.dtype, np.integer) and array.ndim == 1 for array in (times, begins, shape))
+    if not is_integer or data.ndim != 1 or shape.tolist()[1:] != [_PITCHES] or len(begins) != _PITCHES + 1:
+        raise ValueError(f"track {number} is not a matrix of time steps by {_PITCHES} pitches")
+    is_monotone = int(begins[0]) == 0 and int(begins[-1]) == len(data) and not (begins[1:] < begins[:-1]).any()
+    if len(times) != len(data) or not is_monotone or (len(times) and not 0 <= times.min() <= times.max() < shape[0]):
         raise ValueError(f"track {number} has entries outside its matrix")
     notes = []
     for pitch in range(_PITCHES):

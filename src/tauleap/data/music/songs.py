@@ -1,4 +1,4 @@
-"""Which rows of melodies are of one song, so that none of it is trained with and tested on at once."""
+"""Group melodies by song, so that no song is in the training set and in the test set."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap.data.dataset import Dataset
-from tauleap.data.music.melody import REST, STEPS_A_BAR
+from tauleap.data.music.melody import REST, STEPS_PER_BAR
 
 _BARS = 4
 
 
 def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> Tensor:
-    """Return a number for each row of pitches: rows that share a passage of ``bars`` bars have the same one.
+    """Return the number of the song of each row: rows that share a passage belong to one song.
 
-    A passage begins with a bar, and is the same in any key. What is shared through a third row counts as well, and so
-    do ``groups`` (n,): rows with the same number there, such as those of one file, are of one song.
+    A passage begins with a bar, and is the same in every key. The relation is transitive: if two rows both share a
+    passage with a third row, all three belong to one song.
 
     >>> tune = torch.arange(60, 76).repeat_interleave(4)[None]
     >>> other = torch.tensor([60, 67]).repeat(32)[None]
@@ -25,10 +25,11 @@ def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> T
 
     Args:
         x: Pitches, (n, steps).
-        bars: The length of a passage.
-        groups: (n,), rows with the same number are of one song.
+        bars: The length of a passage in bars, >= 1. Default: 4.
+        groups: A number per row, (n,); rows with the same number, such as those of one file, belong to one song.
+            Default: None.
     """
-    length = _check.integer("bars", bars, least=1) * STEPS_A_BAR
+    length = _check.integer("bars", bars, least=1) * STEPS_PER_BAR
     if x.shape[1] < length:
         length = x.shape[1]
     leader = list(range(len(x)))
@@ -40,8 +41,8 @@ def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> T
         return row
 
     seen: dict[bytes, int] = {}
-    for begin in range(0, x.shape[1] - length + 1, STEPS_A_BAR):
-        for row, passage in enumerate(_in_any_key(x[:, begin : begin + length])):
+    for begin in range(0, x.shape[1] - length + 1, STEPS_PER_BAR):
+        for row, passage in enumerate(_transposition_invariant(x[:, begin : begin + length])):
             other = find(seen.setdefault(passage, row))
             leader[find(row)] = other
     first: dict[int, int] = {}
@@ -52,14 +53,18 @@ def songs_of(x: Tensor, *, bars: int = _BARS, groups: Tensor | None = None) -> T
 
 
 def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Return positions to train with, and at least ``rows`` to test with: whole songs, drawn by the seed.
+    """Split rows into positions of a training set and of a test set of at least ``rows`` rows, by whole songs.
 
-    Songs of more than a tenth of the rows asked for (and of three) are trained with: a few would be most of the test.
+    Songs with more than ``rows / 10`` rows (and more than three) stay in the training set, since a few of them would
+    dominate the test set.
 
     Args:
         x: Pitches, (n, steps).
-        rows: How many rows to test with, at least.
-        seed: The seed of the choice.
+        rows: The smallest number of rows in the test set.
+        seed: The seed of the random choice. Default: 0.
+
+    Raises:
+        ValueError: There are too few rows.
     """
     songs = songs_of(x)
     sizes = torch.bincount(songs)
@@ -67,26 +72,28 @@ def split_by_song(x: Tensor, rows: int, *, seed: int = 0) -> tuple[Tensor, Tenso
     order = order[sizes[order] <= max(3, rows // 10)]
     total = sizes[order].cumsum(0)
     if len(total) == 0 or int(total[-1]) < rows or rows >= len(x):
-        raise ValueError(f"{rows} rows to test with are too many: there are {len(x)} rows of {len(sizes)} songs")
+        raise ValueError(
+            f"a test set of {rows} rows is too large for {len(x)} rows of {len(sizes)} songs: write a smaller number"
+        )
     chosen = order[: int((total < rows).sum()) + 1]
     test = torch.isin(songs, chosen)
     return (~test).nonzero().flatten(), test.nonzero().flatten()
 
 
 def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
-    """Return which rows to hold out, bool (n,): about ``rows``, of whole songs that the seed draws.
+    """Return a mask of about ``rows`` rows to hold out, by whole songs, bool (n,).
 
-    For data of any kind, where :func:`split_by_song` is strict: songs of up to a tenth of the rows asked for (and of
-    three) are taken first, and larger ones only where those are too few, the smallest first. No more than half of all
-    rows are held out, so none are where one song is more than half of the data.
+    Unlike :func:`split_by_song` this accepts any data. Songs with up to ``rows / 10`` rows (or up to three) come first,
+    in random order, then larger ones in order of size. At most half of all rows are held out, so a song with more than
+    half of the rows is never held out.
 
     >>> held_out_songs(torch.tensor([0, 0, 0, 0, 0, 1, 1, 0]), 3)
     tensor([False, False, False, False, False,  True,  True, False])
 
     Args:
         songs: The song of each row, (n,).
-        rows: How many rows to hold out, about.
-        seed: The seed of the choice.
+        rows: The approximate number of rows to hold out.
+        seed: The seed of the random choice. Default: 0.
     """
     sizes = torch.bincount(songs)
     order = torch.randperm(len(sizes), generator=torch.Generator().manual_seed(seed))
@@ -101,7 +108,9 @@ def held_out_songs(songs: Tensor, rows: int, *, seed: int = 0) -> Tensor:
 
 
 def in_all_keys(data: Dataset) -> Dataset:
-    """Return every melody in twelve keys, from six semitones lower to five higher; pitches beyond MIDI's are left out.
+    """Transpose every melody to twelve keys, from six semitones lower to five higher.
+
+    Transposed melodies with pitches outside 0..127 are left out.
 
     >>> data = in_all_keys(Dataset(torch.tensor([[60, 128]], dtype=torch.uint8), 129))
     >>> data.x[:, 0].tolist(), data.x[:, 1].unique().tolist()
@@ -112,16 +121,16 @@ def in_all_keys(data: Dataset) -> Dataset:
     """
     states = data.in_memory()
     pitches = states.to(torch.int16)
-    moved = []
+    transposed = []
     for shift in range(-6, 6):
-        to = torch.where(pitches == REST, REST, pitches + shift)
-        inside = ((pitches == REST) | ((to >= 0) & (to < REST))).all(1)
-        moved.append(to[inside].to(states.dtype))
-    return Dataset(torch.cat(moved), data.num_states)
+        shifted = torch.where(pitches == REST, REST, pitches + shift)
+        inside = ((pitches == REST) | ((shifted >= 0) & (shifted < REST))).all(1)
+        transposed.append(shifted[inside].to(states.dtype))
+    return Dataset(torch.cat(transposed), data.num_states)
 
 
-def _in_any_key(passages: Tensor) -> list[bytes]:
-    """Each with its pitches counted from the first note, as something that can be looked up."""
+def _transposition_invariant(passages: Tensor) -> list[bytes]:
+    """Return each passage with pitches relative to its first note, as bytes that can be a key of a dict."""
     pitches = passages.to(torch.int16)
     first = pitches.gather(1, (pitches != REST).int().argmax(1, keepdim=True))
     relative = torch.where(pitches == REST, 1000, pitches - first).numpy()

@@ -1,16 +1,20 @@
-"""Completed rows of a table: drawn values beside the given ones, which stay exactly as they were."""
+"""Completed rows of a table: drawn values beside the given ones, which stay exactly as they were.
+
+Text files, parquet files and frames have one rule (:func:`drawn_cells`) and one format per column
+(:meth:`Column.adapted`). A text file is completed as texts; frames, parquet files and text files whose result is a
+frame are completed by :func:`completed_frame`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tauleap.data.columns import Cells, Column, DecodedTable, NumberEncoder, RawTable, TableEncoder, to_frame
+from tauleap.data.columns import Cells, Column, DecodedTable, FreeTextColumn, RawTable, TableEncoder, detect
 from tauleap.data.columns.cells import objects
 from tauleap.data.columns.frame import column_series
-from tauleap.data.columns.number_text import number_format
+from tauleap.data.columns.table import readable_cells
 
 
 def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -> np.ndarray:
@@ -21,7 +25,7 @@ def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -
     Args:
         encoder: The encoder of the model.
         source: The rows as they were given.
-        observed: Which cells the user did not ask to draw, (rows, sites).
+        observed: Which cells are conditioned on if they have a value, (rows, sites).
     """
     encoded = encoder.encode(source)
     return ~observed | (encoded.missing & ~encoded.unreadable)
@@ -30,7 +34,7 @@ def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -
 def completed_texts(
     encoder: TableEncoder, source: RawTable, decoded: DecodedTable, drawn: np.ndarray
 ) -> dict[str, list[str]]:
-    """Return the columns of a file with drawn cells, in the order and the number formats of the file.
+    """Return the columns of a file with drawn cells, in the order and the formats of the file.
 
     Args:
         encoder: The encoder of the model.
@@ -38,32 +42,24 @@ def completed_texts(
         decoded: The values of all rows, of which those of drawn cells are written.
         drawn: Which cells are drawn, (rows, sites).
     """
-    sites = {encoder.columns[place].name: (site, place) for site, place in enumerate(encoder.sites)}
+    sites = _sites(encoder)
     columns = {}
     for name, cells in source.columns.items():
-        texts = objects([*map(str, cells.values.tolist()), cells.marker])[cells.codes]
+        texts = cells.texts()
         if name in sites:
             site, place = sites[name]
-            column = _in_format(encoder.columns[place], cells, source.decimal)
+            column = encoder.columns[place].adapted(readable_cells(encoder.columns[place], source), source.decimal)
             rows = drawn[:, site]
             texts[rows] = column.texts(decoded.values[place][rows], decoded.missing[place][rows])
         columns[name] = texts.tolist()
     return columns
 
 
-def _in_format(column: Column, cells: Cells, decimal: str | None) -> Column:
-    """Return the column with the marker and the number format of a file, which may differ from those of training."""
-    column = replace(column, marker=cells.marker)
-    if not isinstance(column.encoder, NumberEncoder) or len(cells.values) == 0 or cells.kind != "text":
-        return column
-    found = number_format(cells.values.tolist(), decimal=decimal, least=0.5)
-    return column if found is None else replace(column, number=found[0])
-
-
 def completed_frame(encoder: TableEncoder, source: RawTable, decoded: DecodedTable, drawn: np.ndarray) -> Any:
     """Return a frame of the given rows with drawn cells.
 
-    A given frame keeps its columns, index and types. A file becomes a frame with the types of the model.
+    A given frame keeps its columns, index and types. A file becomes a frame with all of its columns: those of the model
+    have the types of the model, the others have detected types, and a column with cells that cannot be read has texts.
 
     Args:
         encoder: The encoder of the model.
@@ -71,24 +67,71 @@ def completed_frame(encoder: TableEncoder, source: RawTable, decoded: DecodedTab
         decoded: The values of all rows, of which those of drawn cells are used.
         drawn: Which cells are drawn, (rows, sites).
     """
-    if source.frame is None:
-        return to_frame(_merged(encoder, source, decoded, drawn))
     import pandas
 
-    frame = source.frame.copy()
-    labels = {str(label): label for label in frame.columns}
-    for site, place in enumerate(encoder.sites):
+    series, texts = _columns_of(encoder, source)
+    for name, (site, place) in _sites(encoder).items():
         rows = drawn[:, site]
         if rows.any():
-            column, cells = encoder.columns[place], source.columns[encoder.columns[place].name]
-            label = labels[column.name]
-            if cells.kind == "text" and len(cells.values):
-                texts = column.texts(decoded.values[place], decoded.missing[place])
-                new = pandas.Series(objects(texts), dtype=object).mask(decoded.missing[place])
+            column = encoder.columns[place].adapted(readable_cells(encoder.columns[place], source), source.decimal)
+            values, missing = decoded.values[place], decoded.missing[place]
+            if name in texts:
+                new = pandas.Series(objects(column.texts(values, missing)), dtype=object).mask(missing)
             else:
-                new = column_series(column, decoded.values[place], decoded.missing[place])
-            frame[label] = _filled(pandas, frame[label], new, rows)
-    return frame
+                new = column_series(column, values, missing)
+            series[name] = _filled(pandas, series[name], new, rows)
+    if source.frame is None:
+        typed = {column.name for column in encoder.columns if column.frame_type is not None}
+        return pandas.DataFrame(
+            {name: column if name in typed else _without_nullable(column) for name, column in series.items()}
+        )
+    result = pandas.concat(list(series.values()), axis=1)
+    result.columns = source.frame.columns
+    return result
+
+
+def _sites(encoder: TableEncoder) -> dict[str, tuple[int, int]]:
+    """Return the position among the sites and among the columns of every modelled column, by name."""
+    return {encoder.columns[place].name: (site, place) for site, place in enumerate(encoder.sites)}
+
+
+def _columns_of(encoder: TableEncoder, source: RawTable) -> tuple[dict[str, Any], set[str]]:
+    """Return the given columns as pandas series by name, and the names of those whose cells are texts."""
+    if source.frame is not None:
+        series = {str(label): source.frame.iloc[:, place] for place, label in enumerate(source.frame.columns)}
+        return series, {name for name, cells in source.columns.items() if cells.kind == "text" and len(cells.values)}
+    import pandas
+
+    columns = {encoder.columns[place].name: encoder.columns[place] for place in encoder.sites}
+    series, texts = {}, set()
+    for name in source.columns:
+        column = columns.get(name, Column(name, FreeTextColumn()))
+        cells = readable_cells(column, source)
+        missing = cells.codes < 0
+        adapted = column.adapted(cells, source.decimal)
+        values = adapted.values_of(cells) if name in columns else _natural_values(name, cells, source.decimal)
+        if len(cells.values) == 0:
+            series[name] = pandas.Series(objects([None] * source.num_rows), dtype=object)
+        elif values is None:
+            texts.add(name)
+            series[name] = pandas.Series(cells.texts(), dtype=object).mask(missing)
+        else:
+            series[name] = column_series(adapted, np.append(values, values[:1])[cells.codes], missing)
+    return series, texts
+
+
+def _natural_values(name: str, cells: Cells, decimal: str | None) -> np.ndarray | None:
+    """Return the distinct values of a column that the model does not have as numbers or dates, or None for texts."""
+    found = detect(name, cells, decimal=decimal, marks=False)
+    if found.parsed is None or found.type == "category" or not (found.valid is None or found.valid.all()):
+        return None
+    return found.parsed
+
+
+def _without_nullable(series: Any) -> Any:
+    """Return a series without missing values in the type that pandas has for such a series."""
+    plain = {"Int64": "int64", "UInt64": "uint64", "boolean": "bool"}.get(str(series.dtype))
+    return series if plain is None or series.isna().any() else series.astype(plain)
 
 
 def _filled(pandas: Any, series: Any, new: Any, rows: np.ndarray) -> Any:
@@ -108,29 +151,3 @@ def _filled(pandas: Any, series: Any, new: Any, rows: np.ndarray) -> Any:
         return result.astype(series.dtype)
     except (TypeError, ValueError, OverflowError):
         return result.infer_objects()
-
-
-def _merged(encoder: TableEncoder, source: RawTable, decoded: DecodedTable, drawn: np.ndarray) -> DecodedTable:
-    """Return the columns of a file that the model has, with the values of the file where they are not drawn."""
-    site = {place: site for site, place in enumerate(encoder.sites)}
-    columns, values, missing = [], [], []
-    for place, column in enumerate(encoder.columns):
-        if column.name not in source.columns:
-            continue
-        cells = source.columns[column.name]
-        original, readable = column.convert(cells)
-        if place in site:
-            rows = drawn[:, site[place]]
-            own, gone = decoded.values[place], decoded.missing[place]
-        else:
-            rows, own = np.zeros(source.num_rows, dtype=bool), objects([None] * source.num_rows)
-            gone = np.ones(source.num_rows, dtype=bool)
-        given = np.append(readable, False)[cells.codes] & ~rows
-        mixed = own.copy() if own.dtype.kind == original.dtype.kind else own.astype(object)
-        if mixed.dtype.kind in "Mf" and mixed.dtype != original.dtype:
-            mixed = mixed.astype(np.promote_types(mixed.dtype, original.dtype))
-        mixed[given] = original[cells.codes[given]]
-        columns.append(column)
-        values.append(mixed)
-        missing.append(~given & (gone | ~rows))
-    return DecodedTable(tuple(columns), tuple(values), tuple(missing), source.dialect or encoder.dialect)

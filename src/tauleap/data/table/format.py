@@ -14,18 +14,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap import _files
 from tauleap._seeds import derive_seed
-from tauleap.data.columns import DecodedTable, Dialect, Problem, RawTable, TableEncoder, TableError, to_frame
-from tauleap.data.columns.cells import objects
+from tauleap.data.columns import DecodedTable, Problem, RawTable, TableEncoder, TableError, to_frame
 from tauleap.data.columns.fields import Fields
 from tauleap.data.columns.number import BINS
 from tauleap.data.dataset import Dataset
-from tauleap.data.delimited import write_delimited, write_texts
+from tauleap.data.delimited import option_problems, write_delimited, write_texts
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.table.completed import completed_frame, completed_texts, drawn_cells
 from tauleap.data.table.legacy import encoder_of_categories, with_frame_types
 from tauleap.data.table.reader import read_table
+from tauleap.data.table.writer import preview_texts, write_parquet, write_text
 
 SUFFIXES = (".csv", ".tsv", ".data", ".parquet")
 _ORDERED_LEVELS = 8
@@ -38,7 +37,7 @@ _MOST_COLUMNS = 100
 
 @dataclass(frozen=True)
 class TableFormat(Format):
-    """Columns by name, each with its encoder.
+    """Read and write tables, whose columns are found by name.
 
     Args:
         encoder: The encoder of all columns.
@@ -115,9 +114,22 @@ class TableFormat(Format):
         Raises:
             ValueError: The file cannot be used; all problems are listed.
         """
-        raw = read_table(path, header=header, missing=missing, delimiter=delimiter, decimal=decimal, encoding=encoding)
+        options = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
+        wrong = {} if path.suffix.lower() == ".parquet" else option_problems(**options)
+        options = {name: value for name, value in options.items() if name not in wrong}
+        try:
+            raw = read_table(path, header=header, missing=missing, **options)
+        except TableError as error:
+            raise TableError(str(path), [*wrong.values(), *error.problems]) from error
         loaded = load_table(
-            raw, drop=drop, types=types, bins=bins, model_missing=model_missing, keep_rare=keep_rare, name=path.name
+            raw,
+            drop=drop,
+            types=types,
+            bins=bins,
+            model_missing=model_missing,
+            keep_rare=keep_rare,
+            name=path.name,
+            wrong=[*wrong.values()],
         )
         suffix = path.suffix.lower() if path.suffix.lower() in SUFFIXES else ".csv"
         marks = None if missing is None else tuple(missing)
@@ -141,16 +153,17 @@ class TableFormat(Format):
         raw = self._read(path)
         return self.encode(raw)
 
-    def encode(self, raw: RawTable) -> tuple[Dataset, list[str]]:
+    def encode(self, raw: RawTable, *, training: bool = False) -> tuple[Dataset, list[str]]:
         """Return the states of a table, and lines about the cells that could not be read.
 
         Args:
             raw: The table; its columns are found by name.
+            training: Whether the types of columns can still be changed, for the remedies. Default: false.
 
         Raises:
             ValueError: A column is absent, or there are no rows.
         """
-        encoded = self.encoder.encode(raw)
+        encoded = self.encoder.encode(raw, training=training)
         if raw.num_rows == 0:
             raise ValueError(f"{raw.name} has no rows")
         missing = torch.from_numpy(encoded.missing)
@@ -164,6 +177,20 @@ class TableFormat(Format):
         )
         return data, _problem_lines([*raw.problems, *encoded.problems])
 
+    def filled(self, data: Dataset, observed: Tensor) -> Tensor:
+        if data.source is None:
+            return super().filled(data, observed)
+        return torch.from_numpy(drawn_cells(self.encoder, data.source, observed.cpu().numpy()))
+
+    def describe(self) -> list[str]:
+        """Return the table of column types, of which a very wide table shows the first columns."""
+        head, *columns, note = self.encoder.describe()
+        if len(columns) > _MOST_COLUMNS:
+            kinds = Counter(column.encoder.type for column in self.encoder.columns[_MOST_COLUMNS:])
+            rest = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
+            columns = [*columns[:_MOST_COLUMNS], f"and {len(columns) - _MOST_COLUMNS:,} more columns: {rest}"]
+        return [head, *columns, note]
+
     def refit(self, data: Dataset) -> TableFormat:
         return self if data.source is None else replace(self, encoder=self.encoder.refit(data.source))
 
@@ -174,10 +201,10 @@ class TableFormat(Format):
         path = folder / f"{stem}{self.suffix}"
         decoded = self.decode(x, first=first, seed=seed)
         if self.suffix == ".parquet":
-            return [_write_frame(to_frame(decoded), path)]
+            return [write_parquet(to_frame(decoded), path)]
         text = io.StringIO(newline="")
         write_delimited(decoded, text)
-        return [_write_text(text, decoded.dialect, path)]
+        return [write_text(text, decoded.dialect, path)]
 
     def write_completed(
         self, x: Tensor, observed: Tensor, data: Dataset, folder: Path, *, stem: str = "completed", seed: int = 0
@@ -189,12 +216,12 @@ class TableFormat(Format):
         drawn = drawn_cells(self.encoder, source, observed.numpy())
         if source.frame is not None:
             frame = completed_frame(self.encoder, source, decoded, drawn)
-            return [_write_frame(frame, folder / f"{stem}.parquet")]
+            return [write_parquet(frame, folder / f"{stem}.parquet")]
         suffix = Path(source.name).suffix.lower()
         path = folder / f"{stem}{suffix if suffix in SUFFIXES else '.csv'}"
         dialect, text = source.dialect or self.encoder.dialect, io.StringIO(newline="")
-        write_texts(completed_texts(self.encoder, source, decoded, drawn), dialect, text)
-        return [_write_text(text, dialect, path)]
+        write_texts(completed_texts(self.encoder, source, decoded, drawn), dialect, text, names=source.headers)
+        return [write_text(text, dialect, path)]
 
     def frame(self, x: Tensor, *, seed: int = 0) -> Any:
         """Return states as a pandas frame with the names and types of the table.
@@ -234,15 +261,12 @@ class TableFormat(Format):
         return torch.from_numpy(self.encoder.log_density(data.source))
 
     def preview(self, x: Tensor, n: int, *, seed: int = 0) -> str:
-        decoded, text = self.decode(x[:n], seed=seed), io.StringIO(newline="")
-        write_delimited(replace(decoded, dialect=self._preview_dialect), text, header=True)
-        return text.getvalue().rstrip("\n")
-
-    @property
-    def _preview_dialect(self) -> Dialect:
-        # A terminal shows tabs as gaps, and other programs may obey a carriage return.
-        delimiter = self.encoder.dialect.delimiter
-        return Dialect("," if delimiter == "\t" else delimiter)
+        decoded = self.decode(x[:n], seed=seed)
+        texts = {
+            column.name: column.texts(values, missing)
+            for column, values, missing in zip(decoded.columns, decoded.values, decoded.missing, strict=True)
+        }
+        return preview_texts(texts, self.encoder.dialect)
 
     def preview_file(self, path: Path, n: int) -> str:
         """Return the first rows of a file as text for a terminal.
@@ -253,13 +277,9 @@ class TableFormat(Format):
         """
         raw = self._read(path)
         rows = raw.select(np.arange(min(n, raw.num_rows)))
-        texts = {
-            name: objects([*map(str, cells.values.tolist()), cells.marker])[cells.codes].tolist()
-            for name, cells in rows.columns.items()
-        }
-        text = io.StringIO(newline="")
-        write_texts(texts, self._preview_dialect, text)
-        return text.getvalue().rstrip("\n")
+        return preview_texts(
+            {name: cells.texts().tolist() for name, cells in rows.columns.items()}, self.encoder.dialect
+        )
 
     def config(self) -> dict[str, Any]:
         missing = None if self.missing is None else list(self.missing)
@@ -267,6 +287,14 @@ class TableFormat(Format):
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> TableFormat:
+        """Return the format that :meth:`config` described, also one of an earlier version.
+
+        Args:
+            config: What JSON holds.
+
+        Raises:
+            ValueError: It describes no table.
+        """
         if "categories" in config:
             return cls(encoder_of_categories(config))
         given = {name: value for name, value in config.items() if name != "kind"}
@@ -309,6 +337,7 @@ def load_table(
     model_missing: bool = False,
     keep_rare: bool = False,
     name: str | None = None,
+    wrong: Sequence[Problem] = (),
 ) -> LoadedData:
     """Return the rows of a table, their format, and a report of the column types and all problems.
 
@@ -320,37 +349,44 @@ def load_table(
         model_missing: Learn where values are missing, as a state of their own. Default: false.
         keep_rare: Store rare categories, so that samples contain them. Default: false.
         name: The table in the report. Default: as in messages.
+        wrong: Problems of other arguments, which are raised together with those that are found here. Default: none.
 
     Raises:
         ValueError: The table cannot be used; all problems are listed.
     """
     rows = raw.without(drop).drop_empty_rows()
-    encoder = TableEncoder.fit(
-        rows,
-        types=types,
-        bins=BINS if bins is None else bins,
-        model_missing=model_missing,
-        keep_rare=keep_rare,
-        drop=[column for column in drop if column not in raw.columns],
-    )
-    data, problems = TableFormat(encoder).encode(rows)
+    types = dict(types or {})
+    wrong = [*wrong, *(_contradiction(column) for column in types if column in drop)]
+    try:
+        encoder = TableEncoder.fit(
+            rows,
+            types={column: type_ for column, type_ in types.items() if column not in drop},
+            bins=BINS if bins is None else bins,
+            model_missing=model_missing,
+            keep_rare=keep_rare,
+            drop=[column for column in drop if column not in raw.columns],
+        )
+    except TableError as error:
+        raise TableError(raw.name, [*wrong, *error.problems]) from error
+    if wrong:
+        raise TableError(raw.name, wrong)
+    data, problems = TableFormat(encoder).encode(rows, training=True)
     count = f"{len(encoder.sites):,} of {len(encoder.columns):,} columns are modelled"
-    report = [f"{raw.name if name is None else name}: {len(data):,} rows; {count}", *_types(encoder)]
+    report = [f"{raw.name if name is None else name}: {len(data):,} rows; {count}", *TableFormat(encoder).describe()]
     if data.missing is not None:
         report.append(f"{int(data.missing.sum()):,} of {data.missing.numel():,} cells are missing")
     if drop:
         report.append(f"left out: {', '.join(drop)}")
+    if raw.unused_marks:
+        report.append(
+            f"no cell is {' or '.join(map(repr, raw.unused_marks))}: check the spelling of --missing (missing=)"
+        )
     return LoadedData(data, TableFormat(encoder), [*report, *problems])
 
 
-def _types(encoder: TableEncoder) -> list[str]:
-    """Return the table of column types, of which a very wide table shows the first columns."""
-    head, *columns, note = encoder.describe()
-    if len(columns) > _MOST_COLUMNS:
-        kinds = Counter(column.encoder.type for column in encoder.columns[_MOST_COLUMNS:])
-        rest = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
-        columns = [*columns[:_MOST_COLUMNS], f"and {len(columns) - _MOST_COLUMNS:,} more columns: {rest}"]
-    return [head, *columns, note]
+def _contradiction(column: str) -> Problem:
+    message = f"column {column!r} has a type, and it is to be left out"
+    return Problem(message, f"remove {column} from --type (types=) or from --drop (drop=)")
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:
@@ -358,24 +394,3 @@ def _problem_lines(problems: Sequence[Problem]) -> list[str]:
     if len(problems) > _MOST_PROBLEMS:
         lines.append(f"and {len(problems) - _MOST_PROBLEMS:,} more problems")
     return lines
-
-
-def _write_text(text: io.StringIO, dialect: Dialect, path: Path) -> Path:
-    content = text.getvalue()
-    try:
-        encoded = content.encode(dialect.encoding)
-    except UnicodeEncodeError:
-        # A completed file may have categories that its own encoding lacks.
-        encoded = content.encode("utf-8", "surrogatepass")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _files.atomic_write(path) as file:
-        file.write(encoded)
-    return path
-
-
-def _write_frame(frame: Any, path: Path) -> Path:
-    frame.columns = [str(name) for name in frame.columns]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _files.atomic_write(path) as file:
-        frame.to_parquet(file, index=False)
-    return path

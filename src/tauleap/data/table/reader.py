@@ -6,6 +6,7 @@ of delimited text are in :mod:`tauleap.data.delimited.reader`.
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,8 @@ def read_table(path: Path, **options: Any) -> RawTable:
     if path.suffix.lower() != ".parquet":
         return read_delimited(path, **given)
     if given:
-        raise ValueError(f"{path}: {next(iter(given))} is for delimited text, and a .parquet file has types of its own")
+        names, verb = " and ".join(given), "are" if len(given) > 1 else "is"
+        raise ValueError(f"{path}: {names} {verb} for delimited text, and a .parquet file has types of its own")
     return from_frame(_read_parquet(path), str(path))
 
 
@@ -56,9 +58,9 @@ def _read_parquet(path: Path) -> Any:
         raise _as_damage(path, error) from error
     if not 0 <= rows * len(names) <= limits.VALUES or not 0 <= unpacked <= limits.FILE_BYTES:
         raise ValueError(f"{path} has {rows:,} rows and unpacks to {unpacked:,} bytes: write a part of it to a file")
-    repeated = [name for name in names if names.count(name) > 1]
+    repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise ValueError(f"{path}: two columns are called {repeated[0]!r}; names must differ")
+        raise ValueError(f"{path}: columns have the same name, {', '.join(map(repr, repeated))}: rename them")
     try:
         table = file.read()
         dtypes = _pandas_types(table.schema.pandas_metadata)

@@ -67,13 +67,9 @@ class DenseJumps(OutgoingJumps):
         self.q_t0, self.q_s0, self.rates_into = q_t0, q_s0, rates_into
         self.size = q_t0.matrix.shape[-1]
 
-    @property
-    def exit_rate(self) -> PerSite:
-        return self._exit_rate
-
     @cached_property
     @full_precision
-    def _exit_rate(self) -> PerSite:
+    def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
         logits = self.posterior.logits
         scale = _device.moved_to(along_batch(self.scale, self.x.ndim), self.x.device, logits.dtype)
         if logits.requires_grad:
@@ -88,10 +84,11 @@ class DenseJumps(OutgoingJumps):
         rows = self.posterior.logits.detach().reshape(-1, self.size)
         width = _BLOCK if self._in_blocks else self.size
         out, ones = rows.new_empty(len(rows), self.size // width), rows.new_ones(width)
+        exits = self._exit_table(rows.dtype)
         for part in chunks(len(rows), self.size, rows.device):
             x, samples = self._where(part)
             weights = self._reachable(rows[part], x, samples).softmax(-1)
-            weights.mul_(self.q_t0.select(self._exit_table(rows.dtype), x, samples))
+            weights.mul_(self.q_t0.select(exits, x, samples))
             torch.mv(weights.view(-1, width), ones, out=out[part].view(-1))
         return out
 
@@ -175,14 +172,11 @@ class DenseJumps(OutgoingJumps):
 
     def _exit_table(self, dtype: torch.dtype) -> Tensor:
         """exit[x, x0]: the exit rate if x0 were known."""
-
+        matrix, zeros = self.q_t0.matrix, self.q_t0.has_zeros
         totals = self.cache_owner.table("totals", torch.float64, lambda: self.q_s0.matrix @ self.rates_into.matrix)
-
-        def make() -> Tensor:
-            exits = totals / self.q_t0.matrix
-            return (exits.masked_fill_(self.q_t0.matrix == 0, 0.0) if self.q_t0.has_zeros else exits).mT
-
-        return self.cache_owner.table("exit", dtype, make)
+        return self.cache_owner.table(
+            "exit", dtype, lambda: (torch.where(matrix > 0, totals / matrix, 0.0) if zeros else totals / matrix).mT
+        )
 
 
 class DestinationSampler:

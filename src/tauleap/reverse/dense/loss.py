@@ -26,7 +26,7 @@ _BLOCK_ENTRIES = 2**18  # of the logits: intermediate results stay in the cache
 _LOG_SPACE_ENTRIES = 2**22
 
 
-def dense_loss(expectation: DenseExpectation, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
+def dense_loss(expectation: DenseExpectation, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
     """Return the divergence, or the total and the signal, of every site."""
     rows = logits.reshape(-1, logits.shape[-1])
     x, true = expectation.x.reshape(-1), x0.reshape(-1)
@@ -286,7 +286,8 @@ def _column(value: Tensor | None, part: slice, sites: int, like: Tensor) -> Tens
     """Return a number for all samples, or one per sample, as a column that broadcasts with the rows of ``part``."""
     if value is None:
         return like.new_ones(1, 1)
-    value = _device.moved_to(value, like.device, like.dtype)
+    here = value.device == like.device
+    value = value.to(like.dtype) if here else _device.moved_to(value, like.device, like.dtype)
     if value.ndim == 0:
         return value.reshape(1, 1)
     return value[:, None].expand(-1, sites).reshape(-1, 1)[part]

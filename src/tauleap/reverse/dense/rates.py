@@ -6,7 +6,7 @@ A kernel that is not a matrix is converted by reading its rows, so that the four
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,8 +19,6 @@ from tauleap.noise import DenseKernel, ForwardProcess, Kernel
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import (
-    LossRequest,
-    LossResult,
     OutgoingJumps,
     PosteriorExpectation,
     Reversal,
@@ -41,19 +39,13 @@ class DenseStructure(Structure):
     def __init__(self, process: ForwardProcess) -> None:
         self.process = process
 
-    def kernel(self, t: Time, s: Time = 0.0) -> DenseKernel:
-        """Return q_t|s as a matrix, or as one matrix per sample."""
-        return self._matrix(self.process.kernel(t, s), t, s)
-
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> DenseReversal:
-        jump_rates, beta = self.process.jump_rates(), self.process.schedule.rate(times_on(x.device, t))
-        q_t0 = self.kernel(t) if kernel is None else self._matrix(kernel, t)
-        return DenseReversal(self, x, t, beta, q_t0, jump_rates)
+        return DenseReversal(self.process, x, t, kernel)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
         logits = posterior.logits
-        exchanged = (logits - _log_columns(self.kernel(t), x, logits.dtype)).add_(
-            _log_columns(self.kernel(s), y, logits.dtype)
+        exchanged = (logits - _log_columns(_matrix(self.process, t), x, logits.dtype)).add_(
+            _log_columns(_matrix(self.process, s), y, logits.dtype)
         )
         # -inf - -inf: an x0 that x excludes stays excluded.
         exchanged = exchanged.masked_fill_(exchanged.isnan() | exchanged.isposinf(), -torch.inf)
@@ -62,18 +54,22 @@ class DenseStructure(Structure):
     def exit_bound(self, low: float, high: float) -> DenseBound:
         return DenseBound(self.process, low, high)
 
-    def _matrix(self, kernel: Kernel, *times: Time) -> DenseKernel:
-        return kernel.as_matrix(self.process.num_states, self.process.tables_device, next(_batch_sizes(times), None))
-
 
 class DenseReversal(Reversal):
-    """The formula at states x and time t, with ``q_t0`` the kernel from 0 to t."""
+    """The formula at states x and time t; the kernel from 0 to t is computed when it is needed, unless it is given."""
 
-    def __init__(
-        self, structure: DenseStructure, x: States, t: Time, beta: Tensor, q_t0: DenseKernel, jump_rates: DenseKernel
-    ) -> None:
-        self.structure, self.x, self.t = structure, x, t
-        self.beta, self.q_t0, self.jump_rates = beta, q_t0, jump_rates
+    def __init__(self, process: ForwardProcess, x: States, t: Time, kernel: Kernel | None) -> None:
+        self.process, self.x, self.t, self._kernel = process, x, t, kernel
+
+    @cached_property
+    def q_t0(self) -> DenseKernel:
+        """q_t|0 as a matrix, or as one matrix per sample."""
+        return _matrix(self.process, self.t, kernel=self._kernel)
+
+    @cached_property
+    def beta(self) -> Tensor:
+        """The rate of the schedule, in float64."""
+        return self.process.schedule.rate(times_on(self.x.device, self.t))
 
     def reachable(self) -> Tensor | None:
         return self.q_t0.reachable(self.x)
@@ -86,14 +82,14 @@ class DenseReversal(Reversal):
         return self.q_t0.propagate(_mul_inplace(inverse, probs)).to(posterior.logits.dtype)
 
     def rates(self) -> PosteriorExpectation:
-        return DenseExpectation(self.x, self.q_t0, self.q_t0, self.jump_rates, self.beta)
+        return DenseExpectation(self.x, self.q_t0, self.q_t0, self.process.jump_rates(), self.beta)
 
     def step(self, s: Time) -> PosteriorExpectation:
         q_s0, q_ts = self._step_kernels(s)
         return DenseExpectation(self.x, self.q_t0, q_s0, q_ts, torch.ones((), dtype=torch.float64))
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
-        return DenseJumps(self.x, posterior, self.q_t0, self.q_t0, self.jump_rates, self.beta, self.q_t0)
+        return DenseJumps(self.x, posterior, self.q_t0, self.q_t0, self.process.jump_rates(), self.beta, self.q_t0)
 
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
         q_s0, q_ts = self._step_kernels(s)
@@ -103,7 +99,7 @@ class DenseReversal(Reversal):
 
     def _step_kernels(self, s: Time) -> tuple[DenseKernel, DenseKernel]:
         """q_s|0 and q_t|s."""
-        return self.structure.kernel(s), self.structure.kernel(self.t, s)
+        return _matrix(self.process, s), _matrix(self.process, self.t, s)
 
 
 class DenseExpectation(PosteriorExpectation):
@@ -183,8 +179,7 @@ class DenseExpectation(PosteriorExpectation):
         out = among.flatten(1).gather(1, rows).reshape(x0.shape)
         return out * self._scale(torch.float64, out.ndim)
 
-    def _loss(self, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
-        return dense_loss(self, logits, x0, request)
+    _loss = dense_loss
 
     def _scale(self, dtype: torch.dtype, ndim: int) -> Tensor:
         return _device.moved_to(along_batch(self.scale, ndim), self.x.device, dtype)
@@ -194,8 +189,11 @@ def _log_columns(kernel: DenseKernel, x: States, dtype: torch.dtype) -> PerState
     return kernel.select(kernel.table("log columns", dtype, lambda: kernel.matrix.mT.log()), x)
 
 
-def _batch_sizes(times: tuple[Time, ...]) -> Iterator[int]:
-    return (len(t) for t in times if isinstance(t, Tensor) and t.ndim > 0)
+def _matrix(process: ForwardProcess, t: Time, s: Time = 0.0, kernel: Kernel | None = None) -> DenseKernel:
+    """Return q_t|s, or the given kernel, as a matrix, or as one matrix per sample."""
+    samples = next((len(time) for time in (t, s) if isinstance(time, Tensor) and time.ndim > 0), None)
+    kernel = process.kernel(t, s) if kernel is None else kernel
+    return kernel.as_matrix(process.num_states, process.tables_device, samples)
 
 
 def _mul_inplace(fresh: Tensor, other: Tensor) -> Tensor:

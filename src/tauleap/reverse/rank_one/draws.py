@@ -51,13 +51,9 @@ class RankOneJumps(OutgoingJumps):
         self.x, self.logits, self.law, self.elsewhere = x, posterior.logits, kernel.law, kernel.elsewhere
         self.values, self.coefficients = values, coefficients
 
-    @property
-    def exit_rate(self) -> PerSite:
-        return self._exit_rate
-
     @cached_property
     @full_precision
-    def _exit_rate(self) -> PerSite:
+    def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
         from_others, from_own = (value.to(self.logits.dtype).to(self.x.device) for value in self._exits)
         index = self.x[..., None]
         if self.logits.requires_grad:

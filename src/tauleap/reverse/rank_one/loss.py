@@ -24,7 +24,7 @@ _LARGE_BLOCKS = 2**20  # entries: work per site has an overhead per block that w
 _SMALL_BLOCKS = 2**16  # entries: temporary results stay in the cache
 
 
-def rank_one_loss(expectation: RankOneExpectation, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
+def rank_one_loss(expectation: RankOneExpectation, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
     """Return the divergence, or the total and the signal, of every site."""
     law, states = expectation.law, logits.shape[-1]
     law = law if law.ndim == 1 else law.reshape(-1, states)

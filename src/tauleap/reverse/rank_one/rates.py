@@ -21,8 +21,6 @@ from tauleap.noise import Kernel, RankOneKernel, RankOneProcess
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import (
-    LossRequest,
-    LossResult,
     OutgoingJumps,
     PosteriorExpectation,
     Reversal,
@@ -218,8 +216,7 @@ class RankOneExpectation(PosteriorExpectation):
         beyond = beyond | ((own > 0) & (own < _SMALLEST_FACTOR))
         return beyond.expand(x0.shape).reshape(-1).to(x0.device) if bool(beyond.any()) else None
 
-    def _loss(self, logits: Tensor, x0: States, request: LossRequest) -> LossResult:
-        return rank_one_loss(self, logits, x0, request)
+    _loss = rank_one_loss
 
     def _cast(self, dtype: torch.dtype) -> Coefficients:
         return Coefficients(*(None if value is None else self._as(value, dtype) for value in self.coefficients))  # pyright: ignore

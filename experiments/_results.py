@@ -1,4 +1,4 @@
-"""What trained models leave on disk, and pieces of an evaluation that know of which weights they are."""
+"""Read the runs of trained models, and write results that are labelled with the weights they belong to."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ import numpy as np
 
 from tauleap import _files
 from tauleap.objective import Objective
-from tauleap.training.recipe import differences, plainly
+from tauleap.training.recipe import differences, to_jsonable
 
 
 def write_piece(path: Path, piece: dict[str, np.ndarray], mark: str) -> None:
-    """Whole or not at all, with the ``mark`` of the weights."""
+    """Write arrays atomically, with the ``mark`` of the weights."""
     with _files.atomic_write(path) as file:
         np.savez_compressed(file, **piece, mark=np.array(mark))
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all: two processes may write at once."""
+    """Write JSON atomically, since two processes may write at the same time."""
     path.parent.mkdir(exist_ok=True)
     with _files.atomic_write(path) as file:
         file.write(json.dumps(content, indent=1).encode() + b"\n")
 
 
 def mark_of(path: Path) -> str | None:
-    """Of the weights that a piece was made with; None where there is no piece."""
+    """Return the mark of the weights that a file belongs to, or None if there is no file."""
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as piece:
@@ -40,21 +40,21 @@ def read_piece(path: Path) -> dict[str, Any]:
 
 
 def steps_of(folder: Path) -> int | None:
-    """Of a run's newest checkpoint, from its name."""
+    """Return the step of the newest checkpoint of a run."""
     name = (folder / "latest").resolve().name
     return int(name.removeprefix("step-")) if name.startswith("step-") else None
 
 
 def settings_of(folder: Path) -> dict[str, Any]:
-    """The numbers that the run was trained with."""
+    """Return the settings that a run was trained with."""
     return _recipe_of(folder)["settings"]
 
 
 def objective_of(folder: Path, objective: Objective) -> str:
-    """Return the objective of the run as it is written in code: ``objective``, if the run has recorded that."""
-    other = differences({"objective": _recipe_of(folder)["objective"]}, {"objective": plainly(objective)})
-    if other:
-        raise SystemExit(f"{folder} was trained with another objective ({'; '.join(other)}): train it again")
+    """Return the Python expression of ``objective``, after a check that the run was trained with it."""
+    changes = differences({"objective": _recipe_of(folder)["objective"]}, {"objective": to_jsonable(objective)})
+    if changes:
+        raise SystemExit(f"{folder} was trained with another objective ({'; '.join(changes)}): train it again")
     return repr(objective)
 
 
@@ -64,7 +64,7 @@ def _recipe_of(folder: Path) -> dict[str, Any]:
 
 
 def curve_of(folder: Path) -> list[list[float]]:
-    """Steps and bits/dim of the validation rows, with standard errors, while it was trained."""
+    """Return step, bits/dim of the validation rows and its standard error, at each validation of a run."""
     path = folder / "validation.csv"
     if not path.exists():
         return []

@@ -1,0 +1,75 @@
+"""Write the files of a table so that they appear only when they are complete, and show their first rows."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tauleap import _files
+from tauleap.data.columns import Dialect
+from tauleap.data.delimited import write_texts
+
+_COLUMNS, _CHARACTERS = 30, 60
+"""Columns and characters per cell that a terminal shows; the others are left out."""
+
+
+def preview_texts(columns: Mapping[str, Sequence[str]], dialect: Dialect) -> str:
+    """Return rows as text for a terminal, with the names of the columns.
+
+    Args:
+        columns: The texts of each column by name.
+        dialect: How files of this table are written.
+
+    Returns:
+        One line per row; of a very wide table the first 30 columns, and the beginning of long cells.
+
+    >>> preview_texts({"a": ["1", "2"], "b": ["x" * 70, "y"]}, Dialect("|")).splitlines()[2]
+    '2|y'
+    """
+    shown = {name: [_cut(text) for text in texts] for name, texts in list(columns.items())[:_COLUMNS]}
+    if len(columns) > _COLUMNS:
+        shown[f"... {len(columns) - _COLUMNS:,} more columns"] = ["..."] * len(next(iter(shown.values())))
+    # A terminal shows tabs as gaps, and other programs may obey a carriage return.
+    text = io.StringIO(newline="")
+    write_texts(shown, Dialect("," if dialect.delimiter == "\t" else dialect.delimiter), text)
+    return text.getvalue().rstrip("\n")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
+
+
+def write_text(text: io.StringIO, dialect: Dialect, path: Path) -> Path:
+    """Write delimited text in the encoding of its dialect and return the file.
+
+    Args:
+        text: The text.
+        dialect: How the file is written. If its encoding lacks a character, the file is UTF-8.
+        path: The file.
+    """
+    content = text.getvalue()
+    try:
+        encoded = content.encode(dialect.encoding)
+    except UnicodeEncodeError:
+        # A completed file may have categories that its own encoding lacks.
+        encoded = content.encode("utf-8", "surrogatepass")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.atomic_write(path) as file:
+        file.write(encoded)
+    return path
+
+
+def write_parquet(frame: Any, path: Path) -> Path:
+    """Write a pandas frame as a parquet file and return the file.
+
+    Args:
+        frame: The frame; its columns get texts as names.
+        path: The file.
+    """
+    frame.columns = [str(name) for name in frame.columns]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _files.atomic_write(path) as file:
+        frame.to_parquet(file, index=False)
+    return path

@@ -1,0 +1,90 @@
+"""Samples of a table under conditions: ``model.sample(n, given={"sex": "Female", "age": (30, 40)})``."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tauleap.data.format import Format
+from tauleap.data.table.format import TableFormat
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling.conditions import ConditionDraw, draw_conditions
+
+_FEW = 0.1
+"""The fraction of the rows below which the effective sample size is worth a warning."""
+
+
+@dataclass(frozen=True)
+class GivenColumns:
+    """Hold the conditions on a table.
+
+    Args:
+        form: The format, whose columns decode to allowed values.
+        sets: For each restricted site the weights of its states.
+    """
+
+    form: TableFormat
+    sets: Mapping[int, Tensor]
+
+    @classmethod
+    def of(cls, form: Format | None, given: Mapping[str, Any], num_states: int) -> GivenColumns:
+        """Return the conditions that a user gave.
+
+        Args:
+            form: The format of the model.
+            given: Conditions by the names of columns: a value, a list of values, a range ``(low, high)`` whose ends are
+                included, or None for a missing value.
+            num_states: S of the process.
+
+        Raises:
+            TypeError: The conditions are not a mapping.
+            ValueError: The model is not one of a table, or cannot fulfil the conditions; all of them are named.
+        """
+        if not isinstance(given, Mapping):
+            raise TypeError(f"given must be a mapping such as {{'age': (30, 40)}}, got {type(given).__name__}")
+        if not isinstance(form, TableFormat):
+            raise ValueError("given is for models of tables: write complete(x, observed) for other data")
+        encoder = form.encoder.conditioned(given)
+        sets = {}
+        for site, place in enumerate(encoder.sites):
+            condition = encoder.columns[place].condition
+            if condition is not None:
+                weights = torch.zeros(num_states, dtype=torch.float64)
+                weights[: len(condition.weights)] = torch.from_numpy(condition.weights)
+                sets[site] = weights
+        return cls(replace(form, encoder=encoder), sets)
+
+    def draw(
+        self,
+        reverse: ReverseProcess,
+        n: int,
+        *,
+        batch_size: int,
+        condition: Tensor | None = None,
+        generator: torch.Generator | None = None,
+    ) -> ConditionDraw:
+        """Return the states of the restricted columns of n rows; warn if few rows are effectively different.
+
+        Args:
+            reverse: The reverse process of the model.
+            n: The number of rows.
+            batch_size: Rows per evaluation.
+            condition: Input of a conditional network. Default: none.
+            generator: The source of randomness. Default: that of PyTorch.
+        """
+        shape = (n, *self.form.shape)
+        drawn = draw_conditions(
+            reverse, shape, self.sets, condition=condition, batch_size=batch_size, generator=generator
+        )
+        if drawn.effective_size < _FEW * n:
+            warnings.warn(
+                f"the effective sample size of the conditions is {drawn.effective_size:.0f} of {n} rows, because the "
+                "first condition makes the others improbable: write the least probable condition first",
+                stacklevel=3,
+            )
+        return drawn
