@@ -17,9 +17,9 @@ TABLE = Dataset(torch.arange(40).reshape(20, 2) % 2, 3, sizes=torch.tensor([2, 3
 @pytest.mark.parametrize(
     ("data", "ordinal", "noise", "network"),
     [
-        (Dataset(torch.zeros(50, 5, dtype=torch.int64), 7), False, "Absorbing", "ResidualMLP"),
+        (Dataset(torch.zeros(50, 5, dtype=torch.int64), 7), False, "Absorbing", "TableNetwork"),
         (Dataset(torch.zeros(50, 64, dtype=torch.int64), 65), False, "Absorbing", "SequenceTransformer"),
-        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "ResidualMLP"),
+        (Dataset(torch.zeros(50, 8, 8, dtype=torch.int64), 17), True, "Absorbing", "TableNetwork"),
         (Dataset(torch.zeros(50, 1, 16, 16, dtype=torch.int64), 17), True, "Absorbing", "UNet"),
         (Dataset(torch.zeros(50, 1, 16, 16, dtype=torch.int64), 17), False, "Absorbing", "SequenceTransformer"),
         (Dataset(torch.zeros(50, 28, 28, dtype=torch.int64), 256), True, "Absorbing", "UNet"),
@@ -43,8 +43,17 @@ def test_the_choice_suits_the_data_and_runs(data: Dataset, ordinal: bool, noise:
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("network", [name for name in NETWORKS if name != "music-transformer"])
 def test_every_name_builds_a_model_with_a_finite_loss(process: str, network: str) -> None:
+    if network == "table" and process != "absorbing":
+        with pytest.raises(ValueError, match="a table network is for absorbing noise"):
+            choose(PICTURES, ordinal=True, process=process, network=network)
+        return
     for objective in OBJECTIVES:
-        choice = choose(PICTURES, ordinal=True, process=process, network=network, objective=objective, width=8, depth=1)
+        options = {"process": process, "network": network, "objective": objective, "width": 8, "depth": 1}
+        if objective == "any-order" and process != "absorbing":
+            with pytest.raises(ValueError, match="objective any-order is for Absorbing noise"):
+                choose(PICTURES, ordinal=True, **options)
+            continue
+        choice = choose(PICTURES, ordinal=True, **options)
         assert choice.reasons[0] == f"noise: {process}, as given"
         assert choice.reasons[1].endswith("as given")
         assert choice.reasons[2] == f"objective: {objective}, as given"
@@ -82,17 +91,17 @@ def test_uniform_and_rank_one_noise_keep_to_the_states_of_each_site() -> None:
     ("data", "given", "error", "message"),
     [
         (ROWS, {"process": "gaussian"}, ValueError, "gaussian noise needs ordered values, but these are categories"),
-        (TABLE, {"process": "birth-death", "ordinal": True}, ValueError, "each site has states of its own"),
+        (TABLE, {"process": "birth-death", "ordinal": True}, ValueError, "the sites have different numbers of states"),
         (ROWS, {"process": "noise"}, ValueError, "process must be one of absorbing, uniform"),
         (ROWS, {"process": 3}, TypeError, "ForwardProcess"),
         (ROWS, {"network": "unet"}, ValueError, "unet needs images"),
-        (ROWS, {"network": "mlp"}, ValueError, "network must be one of residual-mlp"),
+        (ROWS, {"network": "mlp"}, ValueError, "network must be one of table, residual-mlp"),
         (ROWS, {"network": 3}, TypeError, "Module"),
         (PICTURES, {"network": "music-transformer"}, ValueError, "rows with one axis"),
         (PICTURES, {"network": "unet", "width": 6}, ValueError, "multiple of 4"),
         (ROWS, {"network": "sequence-transformer", "width": 7}, ValueError, "must be even"),
-        (ROWS, {"network": torch.nn.Linear(1, 1), "depth": 2}, ValueError, "but network is a module"),
-        (ROWS, {"objective": "elbo"}, ValueError, "objective must be one of complete, paper, cross-entropy"),
+        (ROWS, {"network": torch.nn.Linear(1, 1), "depth": 2}, ValueError, "width and depth need a network by name"),
+        (ROWS, {"objective": "elbo"}, ValueError, "objective must be one of any-order, complete, paper"),
         (ROWS, {"objective": 1}, TypeError, "Objective"),
         (ROWS, {"batch_size": 5, "pieces": 2}, ValueError, "batch_size must be a multiple of 2"),
         (ROWS, {"batch_size": 0}, ValueError, "batch_size must be"),
@@ -107,7 +116,7 @@ def test_contradictions_are_refused(data: Dataset, given: dict, error: type[Exce
 
 def test_what_is_given_is_marked_and_the_rest_is_chosen() -> None:
     choice = choose(ROWS, width=24, batch_size=4, lr=0.5, precision="64-true")
-    assert "a residual MLP of width 24 (as given), because 4 sites" in choice.reasons[1]
+    assert "a table network of width 24 (as given) and depth 2, because 4 columns" in choice.reasons[1]
     shown = "training: batches of 4 rows (as given), learning rate 0.5 (as given), precision 64-true (as given)"
     assert choice.reasons[3] == shown
     assert (choice.settings.batch_size, choice.settings.lr, choice.settings.precision) == (4, 0.5, "64-true")

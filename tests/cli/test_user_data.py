@@ -84,7 +84,7 @@ def test_what_training_says(tmp_path: Path, run_of: Runs, capsys: pytest.Capture
     said = capsys.readouterr().out
     for line in ("one     category       2  texts, 2 distinct", "three   number         9  whole numbers, 9 distinct"):
         assert line in said
-    assert "change a type: --type one=category" in said
+    assert "change a type: --type three=category" in said
     assert "bits per row of original values" in said
     assert "noise: " in said
     assert "network: " in said

@@ -90,8 +90,7 @@ def choose(
     is_image = automatic_network(data, None, ordinal=ordinal) == "unet"
     noise, why_noise = choose_process(process, data, ordinal=ordinal, is_image=is_image)
     plan = choose_network(network, data, noise, ordinal=ordinal, minutes=minutes, width=width, depth=depth)
-    any_order = isinstance(noise, Absorbing) and not plan.uses_time
-    loss, why_loss = choose_objective(objective, any_order=any_order)
+    loss, why_loss = choose_objective(objective, noise, uses_time=plan.uses_time)
     unit = pieces * loss.samples_per_time
     if batch_size is None:
         size = min(plan.batch_size, len(data))

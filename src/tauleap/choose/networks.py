@@ -25,7 +25,8 @@ _SIDE, _CHANNELS = 8, 4
 _FEW_PIXELS = 1_000_000
 """Number of pixels in all images, below which a U-Net memorises them."""
 _FEW_SITES, _FEW_INDICATORS = 64, 2048
-"""Sites, and sites times states, up to which a dense network learns more in the same time than a transformer."""
+"""Sites, and sites times states, up to which a dense network learns more in the same time than a transformer; under
+absorbing noise a table network is better than a residual MLP (docs/log.md, 2026-11-18)."""
 _MOST_INDICATORS = 2**20
 """Sites times states of a residual MLP: its first and last layers have a weight for each and each unit of width."""
 
@@ -204,8 +205,8 @@ def _table(task: _Task, given: bool) -> Plan:
     process, shape = task.process, task.data.shape
     if not isinstance(process, Absorbing) or process.mask != process.num_states - 1:
         raise ValueError(
-            f"table is for absorbing noise with the mask as its last state, got {type(process).__name__}: write "
-            "residual-mlp"
+            f"a table network is for absorbing noise with the mask as its last state, got {type(process).__name__}: "
+            "write residual-mlp"
         )
     counts = process.data_states.expand(*shape, -1).sum(-1).flatten().tolist()
     if sum(counts) > _MOST_INDICATORS:

@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+from tauleap.noise import Absorbing, ForwardProcess
 from tauleap.objective import AnyOrderElbo, CompleteElbo, CrossEntropy, Objective, PaperElbo
+from tauleap.objective.random_order import check_absorbing
 
 OBJECTIVES = ("any-order", "complete", "paper", "cross-entropy")
 """The bound of absorbing noise by numbers of masked sites; the bound with all its terms; the published loss, L_eCT +
 0.001 L_ll; and L_ll alone, which is not a bound."""
 
 
-def choose_objective(objective: Objective | str | None, *, any_order: bool = False) -> tuple[Objective, str]:
+def choose_objective(
+    objective: Objective | str | None, process: ForwardProcess, *, uses_time: bool
+) -> tuple[Objective, str]:
     """Return an objective and the reason for it.
 
     Args:
         objective: An objective, one of ``OBJECTIVES``, or None for the default, the bound with the least variance.
-        any_order: Whether the noise is absorbing and the network takes no t. Default: false.
+        process: The forward process.
+        uses_time: Whether the network takes t.
 
     Raises:
-        ValueError: The name is unknown.
+        ValueError: The name is unknown, or the objective is for absorbing noise alone.
         TypeError: The argument is neither a name nor an objective.
     """
+    loss, reason = _objective(objective, any_order=isinstance(process, Absorbing) and not uses_time)
+    if loss.by_number:
+        check_absorbing(process, "objective any-order")
+    return loss, reason
+
+
+def _objective(objective: Objective | str | None, *, any_order: bool) -> tuple[Objective, str]:
     if objective is None and any_order:
         return (
             AnyOrderElbo(),

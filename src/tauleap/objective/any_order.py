@@ -33,7 +33,7 @@ class AnyOrderElbo(Objective):
     def evaluate(self, batch: LossBatch) -> Loss:
         process = check_absorbing(batch.reverse.process, "AnyOrderElbo()")
         masked = batch.x_t == process.mask
-        values = batch.posterior("x_t").log_prob(batch.x0).neg().masked_fill(~masked, 0.0)
+        values = batch.at("x_t").posterior.log_prob(batch.x0).neg().masked_fill(~masked, 0.0)
         weight = -1 / torch.expm1(-process.schedule.total(batch.t)) if batch.given else batch.weight
         value = batch.sum(values) * weight.to(values.dtype).to(values.device)
         return Loss(value, {"path": value})

@@ -51,7 +51,7 @@ def draw_masked(scored: SiteMask, places: Float[Tensor, " batch"], generator: to
     values = _draw.uniforms(sites.shape, sites.device, generator).masked_fill(~sites, 2.0)
     m = values.sort(1).values.gather(1, (number - 1)[:, None])
     masked = (values <= m) & sites
-    return MaskDraw(masked.view(scored.shape), m.squeeze(1).clamp(max=1.0), count / number)
+    return MaskDraw(masked.view(scored.shape), m.squeeze(1).clamp(max=1.0), count.double() / number)
 
 
 def time_of(process: Absorbing, m: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
@@ -75,5 +75,5 @@ def check_absorbing(process: ForwardProcess, what: str) -> Absorbing:
         return process
     raise ValueError(
         f"{what} is for Absorbing noise, where masked sites are unmasked in random order, got "
-        f"{type(process).__name__}: write CompleteElbo()"
+        f"{type(process).__name__}: write CompleteElbo(), by name complete"
     )

@@ -82,17 +82,19 @@ def _by_parts(
 ) -> Result:
     """Train with a learning rate that decays to the last step, whose number is estimated again after each part.
 
-    A last step that moves by a few percent hardly changes the learning rates before it.
+    A last step that moves by a few percent hardly changes the learning rates before it. If the first steps seemed slow,
+    the run reaches the last step early and continues.
     """
-    total = seconds_left()
-    for part in _PARTS:
-        left = seconds_left()
+    total = left = seconds_left()
+    while True:
+        part = next(part for part in (*_PARTS, 1.0) if part * total > total - left or part == 1)
         stop = left if part == 1 else max(0.1, left - (1 - part) * total)
         result = resume(done + max(1, int(0.97 * left / pace)), stop)
-        if result.stopped != "minutes" or result.step == done or part == 1:
+        more = seconds_left()
+        used_up = more < 0.15 * total if result.stopped == "finished" else part == 1
+        if used_up or result.stopped not in ("finished", "minutes") or result.step == done:
             return result
-        pace, done = (left - seconds_left()) / (result.step - done), result.step
-    raise AssertionError("the last part ends the loop")
+        pace, done, left = (left - more) / (result.step - done), result.step, more
 
 
 def _with_steps(settings: Settings, steps: int, checkpoint_every: int | None) -> Settings:

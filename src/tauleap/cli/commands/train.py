@@ -114,7 +114,8 @@ class Train:
     depth: int | None = None
     """Depth of the network, >= 1; for unet, blocks per level. Default: selected for the data and --minutes."""
     objective: Literal["any-order", "complete", "paper", "cross-entropy"] | None = None
-    """Loss: complete bound, the paper's bound, or cross-entropy. Default: complete."""
+    """Loss: the bound by numbers of masked sites (any-order, for absorbing noise) or over random times (complete), the
+    paper's bound, or cross-entropy. Default: selected."""
     json: Json = False
     batch_size: int | None = None
     """Rows per training step over all devices, >= 1. Default: selected, or the recipe's."""
