@@ -3,6 +3,7 @@
 import signal
 from collections.abc import Iterator
 
+import jaxtyping
 import pytest
 import torch
 
@@ -19,6 +20,16 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 # The device must be known before the first backward pass of the process: autograd counts the devices then.
 simulated.register()
+
+
+@pytest.fixture
+def unchecked() -> Iterator[None]:
+    """Shapes and types are not checked at calls, as in a user's program: what is seen is the package's own."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    try:
+        yield
+    finally:
+        jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture

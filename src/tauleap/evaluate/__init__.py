@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tauleap.evaluate.discretisation import discretisation_error
 from tauleap.evaluate.estimate import Estimate
 from tauleap.evaluate.exact import exact_law, exact_log_likelihood
 from tauleap.evaluate.fidelity import Fidelity, fid_and_is
@@ -28,6 +29,7 @@ __all__ = [
     "Fidelity",
     "Moments",
     "bits_per_dim",
+    "discretisation_error",
     "exact_law",
     "exact_log_likelihood",
     "fid_and_is",

@@ -1,0 +1,47 @@
+"""Errors of the steps of a grid by enumeration: the relative entropy of all states and samples, without chance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from tauleap.denoise import Posterior
+from tauleap.evaluate import pushforward
+from tauleap.evaluate.joint_space import joint_states, site_kernels
+from tauleap.noise import ForwardProcess
+from tauleap.reverse import ReverseProcess
+
+
+def joint_kernel(process: ForwardProcess, sites: int, t: float, s: float = 0.0) -> Tensor:
+    """q_t|s between joint states, (S^D, S^D): rows are the states at s."""
+    out = torch.ones(1, 1, dtype=torch.float64)
+    for kernel in site_kernels(process, (sites,), t, s):
+        out = torch.kron(out, kernel)
+    return out
+
+
+def step_errors(reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> Tensor:
+    """E KL(q(x_s | x_t) || ancestral step) of every step, (steps,), for the law of the data and all noise.
+
+    Their sum is the relative entropy of the joint laws of all states at the times of the grid, started from q at the
+    first.
+    """
+    errors, x = [], joint_states(law.shape[0], law.ndim)
+    for t, s in pairwise(grid):
+        early, late = (pushforward.marginal(reverse, law, time).reshape(-1) for time in (s, t))
+        joint = early[:, None] * joint_kernel(reverse.process, law.ndim, t, s)
+        known = torch.where(late > 0, joint / torch.where(late > 0, late, 1.0), 0.0)
+        posterior = Posterior(reverse.posterior(x, t).logits.double())
+        drawn = torch.ones(len(x), 1, dtype=torch.float64)
+        for site in reverse.step_probs(x, t, s, posterior=posterior).unbind(1):
+            drawn = (drawn[:, :, None] * site[:, None]).flatten(1)
+        errors.append(torch.where(joint > 0, joint * (known / drawn.mT).log(), 0.0).sum())
+    return torch.stack(errors)
+
+
+def relative_entropy(law: Tensor, other: Tensor) -> float:
+    """KL(law || other) in nats."""
+    return float(torch.where(law > 0, law * (law / other).log(), 0.0).sum())
