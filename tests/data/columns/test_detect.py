@@ -188,9 +188,24 @@ def test_large_whole_numbers_beside_unreadable_cells_stay_exact() -> None:
 
 
 def test_numbers_of_more_than_64_bits_are_rounded_only_if_the_user_says_number_and_the_table_says_so() -> None:
-    values = [str(10**24 + i % 40) for i in range(300)]
+    values = [str(10**24 + i % 40 * 10**7) for i in range(300)]
     assert found(values) == "category"
     encoder = TableEncoder.fit(table(a=values, b=["x", "y"] * 150), types={"a": "number"})
     assert "whole numbers of more than 64 bits are rounded to 15 digits" in encoder.describe()[1]
     lowest = [str(-(2**63) - 1 - i % 40) for i in range(300)]
     assert found(lowest) == "category"
+
+
+def test_numbers_of_more_than_64_bits_are_written_without_digits_that_nobody_gave() -> None:
+    values = [str(12345678901234567890123 + i % 40 * 10**20) for i in range(300)]
+    encoder = TableEncoder.fit(table(a=values, b=["x", "y"] * 150))
+    assert "whole numbers of more than 64 bits are rounded to 15 digits" in encoder.describe()[1]
+    decoded = encoder.decode(encoder.encode(table(a=values, b=["x", "y"] * 150)).states)
+    texts = decoded.columns[0].texts(decoded.values[0], decoded.missing[0])
+    assert all(text[:15] == value[:15] and set(text[17:]) == {"0"} for text, value in zip(texts, values, strict=True))
+
+
+def test_a_type_that_would_make_all_values_equal_is_refused() -> None:
+    values = [str(10**25 + i % 40) for i in range(300)]
+    with pytest.raises(TableError, match="column 'a': has numbers that are equal after rounding to 15 digits; write"):
+        TableEncoder.fit(table(a=values, b=["x", "y"] * 150), types={"a": "number"})

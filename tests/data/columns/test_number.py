@@ -22,6 +22,7 @@ COLUMNS = {
     "heaps": np.where(RNG.random(3000) < 0.5, RNG.integers(1, 100, 3000) * 1000, RNG.integers(0, 10**5, 3000)),
     "float32": RNG.normal(size=1000).astype(np.float32),
     "above 2**53": 2**62 + RNG.integers(0, 10**6, 1000),
+    "hashes of 64 bits": RNG.integers(-(2**63), 2**63 - 1, 40)[RNG.integers(0, 40, 1000)],
     "small table": RNG.normal(size=30),
     "infinite": np.append(RNG.normal(size=300), [np.inf, -np.inf]),
 }
@@ -38,6 +39,8 @@ def assert_round_trip(values: np.ndarray, bins: int = 100) -> NumberEncoder:
     for rng in (np.random.default_rng(1), np.random.default_rng(2)):
         decoded = encoder.decode(states, rng)
         assert (encoder.encode(decoded)[0] == states).all()
+        alone = np.array([len(set(values[states == state])) == 1 for state in range(encoder.num_states)])[states]
+        assert (decoded[alone] == values[alone]).all()
     assert NumberEncoder.from_config(json.loads(json.dumps(encoder.config()))) == encoder
     return encoder
 
@@ -71,6 +74,15 @@ def test_unseen_numbers_are_monotone(values: list[float]) -> None:
     assert not missing.any()
     assert (np.diff(states) >= 0).all()
     assert (states[0], states[-1]) == (0, encoder.num_states - 1)
+
+
+def test_whole_numbers_of_64_bits_come_back_exactly() -> None:
+    values = np.array([2**63 - 1, -(2**63), 7, 123456789012345679, 2**53 + 1] * 20)
+    encoder = NumberEncoder.from_config(json.loads(json.dumps(NumberEncoder.fit(values).config())))
+    assert (encoder.decode(encoder.encode(values)[0]) == values).all()
+    unsigned = np.array([2**64 - 1, 2**63, 5] * 20, dtype=np.uint64)
+    encoder = NumberEncoder.fit(unsigned)
+    assert encoder.decode(encoder.encode(unsigned)[0]).tolist() == unsigned.tolist()
 
 
 def test_types_and_precision() -> None:

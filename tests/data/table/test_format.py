@@ -174,7 +174,7 @@ def test_all_wrong_overrides_are_reported_at_once(tmp_path: Path) -> None:
         open_data(tmp_path / "t.csv", types=types, drop="z")
     lines = str(error.value).splitlines()
     assert len(lines) == 5
-    for words in ("there is no column 'z'", "there is no column 'q'", "got 'float'", "column 'b' has no number in it"):
+    for words in ("there is no column 'z'", "there is no column 'q'", "got 'float'", "column 'b': has no number in it"):
         assert any(words in line for line in lines)
 
 
@@ -192,11 +192,11 @@ def test_wrong_options_of_every_kind_are_reported_at_once(tmp_path: Path) -> Non
         "bins must be 2..10,000, got 1; write --bins 100",
         "there is no column 'z' to leave out; write one of a, b",
         "there is no column 'q' to give a type; write one of the columns a, b",
-        "column 'b' has no number in it",
+        "column 'b': has no number in it",
         "column 'c' has a type, and it is to be left out; remove c from --type (types=) or from --drop (drop=)",
     ):
         assert sum(words in line for line in lines) == 1, words
-    with pytest.raises(ValueError, match="length and states have no meaning for"):
+    with pytest.raises(ValueError, match="does not take the options length, states"):
         open_data(tmp_path / "t.csv", length=3, states=4)
 
 

@@ -34,6 +34,7 @@ TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", 
 
 _VALID = 0.98
 """Fraction of cells that must be numbers or dates; the others count as missing. Chosen, not measured."""
+_ROUNDED = "; whole numbers of more than 64 bits are rounded to 15 digits"
 _LEAST_ID = 20
 """Rows from which distinct texts are an ID."""
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
@@ -205,7 +206,8 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
             type_ = "category" if plain.num_known > len(texts) else "id"
             return Detected(type_, f"whole numbers of more than 64 bits, {len(texts):,} distinct{note}", plain)
         if _enough(plain, valid):
-            return _number(name, plain, number, note + _bad_note(plain, valid, "numbers"), values, valid)
+            note = _digits_note(texts, values, valid) + note + _bad_note(plain, valid, "numbers")
+            return _number(name, plain, number, note, values, valid)
     date = date_format(texts, day_first=decimal == ",", least=0.9)
     if date is not None:
         values, valid = date.parse(texts)
@@ -218,8 +220,18 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
 
 def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
     """Return whether distinct whole numbers would become the same float64, so that they are codes, not quantities."""
+    return _has_more_digits(texts, values) and len(np.unique(values)) < len(texts)
+
+
+def _has_more_digits(texts: list[str], values: np.ndarray) -> bool:
+    """Return whether texts are whole numbers with more digits than the float64 values that they became."""
     digits = all(text.strip().lstrip("+-").isdecimal() for text in texts)
-    return digits and bool((np.abs(values) >= 2**53).any()) and len(np.unique(values)) < len(texts)
+    return digits and values.dtype.kind == "f" and bool((np.abs(values) >= 2**53).any())
+
+
+def _digits_note(texts: list[str], values: np.ndarray, valid: np.ndarray) -> str:
+    chosen = [text for text, good in zip(texts, valid.tolist(), strict=True) if good]
+    return _ROUNDED if _has_more_digits(chosen, values[valid]) else ""
 
 
 def _without_marks(cells: Cells) -> tuple[Cells, str]:
@@ -307,9 +319,9 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
             found = number_format(texts, decimal=decimal, least=1e-9)
             if found is not None:
                 parsed, valid = found[0].parse(texts, found[1])
-                chosen = [text for text, good in zip(texts, valid.tolist(), strict=True) if good]
-                if parsed.dtype.kind == "f" and _is_beyond_integers(chosen, parsed[valid]):
-                    reason += "; whole numbers of more than 64 bits are rounded to 15 digits"
+                if int(valid.sum()) > 1 and len(np.unique(parsed[valid])) == 1:
+                    raise ValueError(f"column {name!r} has numbers that are equal after rounding to 15 digits")
+                reason += _digits_note(texts, parsed, valid)
                 return Detected("number", reason, cells, number=found[0], parsed=parsed, valid=valid)
         else:
             date = given_format(format_, texts) if format_ else date_format(texts, day_first=decimal == ",", least=1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, replace
+from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar
@@ -13,8 +14,10 @@ import numpy as np
 from tauleap.data import limits
 from tauleap.data.columns import precision
 from tauleap.data.columns.fields import Fields, as_config, finite, list_of, rows, short
+from tauleap.data.columns.precision import LARGEST_EXACT
 from tauleap.data.columns.quantiles import MOST_KNOTS, cut
 
+Knot = float | int
 BINS = 100
 """Quantile bins of a column by default."""
 MOST_BINS = 10_000
@@ -32,6 +35,7 @@ class NumberEncoder:
 
     Args:
         knots: Per state, ascending values relative to ``offset``: points with mass or the ends of intervals with mass.
+            Whole numbers that no float64 is equal to are integers.
         weights: Per state, rows per point (as many as knots) or rows per interval (one fewer).
         decimals: Decimals of the values; -2 for multiples of 100.
         significant: Significant digits of the values, or None for no limit.
@@ -47,7 +51,7 @@ class NumberEncoder:
     """
 
     type: ClassVar[str] = "number"
-    knots: tuple[tuple[float, ...], ...]
+    knots: tuple[tuple[Knot, ...], ...]
     weights: tuple[tuple[int, ...], ...]
     decimals: int
     significant: int | None
@@ -95,13 +99,11 @@ class NumberEncoder:
             raise ValueError("a number encoder needs one value or more")
         integer = bool((wide[finite_] == np.rint(wide[finite_])).all())
         offset = 0
-        if distinct.dtype.kind in "iu" and len(distinct) and max(-int(distinct[0]), int(distinct[-1])) > 2**53:
+        if distinct.dtype.kind in "iu" and len(distinct) and max(-int(distinct[0]), int(distinct[-1])) > LARGEST_EXACT:
             offset = int(distinct[0])
         decimals = 0 if offset else precision.decimals_of(distinct)
         significant = None if integer else precision.significant_of(distinct, decimals)
-        relative, rows = _merged(_relative(distinct, offset), rows)
-        states = cut(relative, rows, bins, decimals)
-        knots, weights = tuple(state.knots for state in states), tuple(state.weights for state in states)
+        knots, weights = _states(distinct, rows, offset, bins, decimals)
         return cls(knots, weights, decimals, significant, integer, offset, infinite)
 
     def refit(self, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> NumberEncoder:
@@ -120,11 +122,9 @@ class NumberEncoder:
         """
         distinct, rows = _distinct(values, counts)
         finite_ = np.isfinite(distinct.astype(np.float64))
-        relative, rows = _merged(_relative(distinct[finite_], self.offset), rows[finite_])
-        if len(relative) < 2:
+        if finite_.sum() < 2:
             return self
-        states = cut(relative, rows, bins, self.decimals)
-        knots, weights = tuple(state.knots for state in states), tuple(state.weights for state in states)
+        knots, weights = _states(distinct[finite_], rows[finite_], self.offset, bins, self.decimals)
         return replace(self, knots=knots, weights=weights) if len(knots) > 1 else self
 
     @property
@@ -172,7 +172,8 @@ class NumberEncoder:
             return result
         if self.offset == 0 and np.abs(result).max(initial=0.0) < 2**63:
             return result.astype(np.int64)
-        whole = [int(value) + self.offset for value in result.ravel().tolist()]
+        plain = int if self.offset else _digits
+        whole = [self._exact.get(value, plain(value)) + self.offset for value in result.ravel().tolist()]
         return np.array(whole, dtype=_smallest(whole)).reshape(result.shape)
 
     def log_density(self, values: np.ndarray) -> np.ndarray:
@@ -213,7 +214,7 @@ class NumberEncoder:
         """
         names = ("knots", "weights", "decimals", "significant", "integer", "offset", "infinite")
         fields = Fields(config, names, "a number encoder")
-        knots = fields.items("knots", list_of(finite, MOST_KNOTS), limits.STATES, "a list of finite numbers")
+        knots = fields.items("knots", list_of(_knot, MOST_KNOTS), limits.STATES, "a list of finite numbers")
         weights = fields.items("weights", list_of(rows, MOST_KNOTS), limits.STATES, "a list of counts")
         flags = fields.items("infinite", lambda v: v if isinstance(v, bool) else None, 2, "true or false")
         if len(flags) != 2:
@@ -230,11 +231,16 @@ class NumberEncoder:
 
     @cached_property
     def _low(self) -> np.ndarray:
-        return np.array([knots[0] for knots in self.knots])
+        return np.array([knots[0] for knots in self.knots], dtype=np.float64)
 
     @cached_property
     def _high(self) -> np.ndarray:
-        return np.array([knots[-1] for knots in self.knots])
+        return np.array([knots[-1] for knots in self.knots], dtype=np.float64)
+
+    @cached_property
+    def _exact(self) -> dict[float, int]:
+        """Return the knots that are no float64, by the nearest one."""
+        return {float(knot): knot for knots in self.knots for knot in knots if isinstance(knot, int)}
 
     @cached_property
     def _cuts(self) -> np.ndarray:
@@ -274,7 +280,7 @@ class NumberEncoder:
                 low.append(start if point else start + after)
                 high.append(end if point else max(end + before, low[-1]))
         weight = np.array([weight_ for weights in self.weights for weight_ in weights], dtype=np.float64)
-        return np.array(low), np.array(high), weight, np.array([*first, len(low)])
+        return np.array(low, dtype=np.float64), np.array(high, dtype=np.float64), weight, np.array([*first, len(low)])
 
     def _interpolate(self, states: np.ndarray, uniforms: np.ndarray) -> np.ndarray:
         low, high, weight, first = self._pieces
@@ -321,6 +327,35 @@ class NumberEncoder:
             log_outside = falls - np.log(np.clip(range_, step, largest)) + math.log(step)
         mixed = np.logaddexp(np.log1p(-_OUTSIDE) + log_inside, math.log(_OUTSIDE) + log_outside)
         return np.where(single, 0.0, np.minimum(mixed, 0.0))
+
+
+def _states(
+    distinct: np.ndarray, rows: np.ndarray, offset: int, bins: int, decimals: int
+) -> tuple[tuple[tuple[Knot, ...], ...], tuple[tuple[int, ...], ...]]:
+    """Return the knots and weights of all states of a column."""
+    relative, merged = _merged(_relative(distinct, offset), rows)
+    states = cut(relative, merged, bins, decimals)
+    exact = _inexact(distinct, rows, offset) if offset else {}
+    knots = tuple(tuple(exact.get(knot, knot) for knot in state.knots) for state in states)
+    return knots, tuple(state.weights for state in states)
+
+
+def _inexact(distinct: np.ndarray, rows: np.ndarray, offset: int) -> dict[float, int]:
+    """Return the whole numbers that no float64 is equal to, by the nearest float64; of several the most frequent."""
+    order = np.argsort(rows, kind="stable")
+    whole = [value - offset for value in distinct[order].tolist()]
+    return {float(value): value for value in whole if float(value) != value}
+
+
+def _digits(value: float) -> int:
+    """Return a whole float as an integer with zeros for the digits that a float64 does not have."""
+    return int(value) if abs(value) < LARGEST_EXACT else int(Decimal(repr(value)))
+
+
+def _knot(value: object) -> Knot | None:
+    """Return a finite number of JSON; an integer only if no float64 is equal to it."""
+    number = finite(value)
+    return value if number is not None and isinstance(value, int) and number != value else number
 
 
 def _distinct(values: np.ndarray, counts: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:

@@ -158,7 +158,8 @@ class TableEncoder:
                     header=raw.headers.get(name),
                 )
             except ValueError as error:
-                wrong.append(Problem(str(error), type_remedy(name), column=name))
+                message = str(error).removeprefix(f"column {name!r} ")
+                wrong.append(Problem(message, type_remedy(name), column=name))
                 continue
             columns.append(column)
         problems = [*wrong, *raw.problems]
