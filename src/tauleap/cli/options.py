@@ -15,7 +15,7 @@ from tauleap.cli.help import Metavar
 
 RunFolder = Annotated[
     Path,
-    Doc(f"Folder of a training run or of a saved model, or a shipped model: {', '.join(_shipped.names())}."),
+    Doc(f"Folder of a training run or of a saved model, or a shipped model: {', '.join(_shipped.NAMES)}."),
     Metavar("MODEL"),
 ]
 DeviceName = Annotated[
@@ -87,10 +87,10 @@ def check_run(run: Path) -> None:
     Args:
         run: The path or name.
     """
-    if not run.is_dir() and (run.exists() or str(run) not in _shipped.names()):
+    if not run.is_dir() and (run.exists() or str(run) not in _shipped.NAMES):
         raise ValueError(
             f"{run} is not a folder of a run: write a folder that `tauleap train` has created, or a shipped model: "
-            f"{', '.join(_shipped.names())}"
+            f"{', '.join(_shipped.NAMES)}"
         )
 
 

@@ -18,9 +18,7 @@ from typing import Any, Protocol, TextIO, cast, runtime_checkable
 
 from tauleap._files.full_disk import REMEDY, is_full_disk
 from tauleap._files.printable import printable
-
-_BROKEN_PIPE = 141
-"""128 + SIGPIPE, the exit code that a shell reports for other programs whose reader has left."""
+from tauleap.cli.exit_codes import BROKEN_PIPE, FAILED
 
 _ASCII = str.maketrans(
     {"±": "+-", "×": "x", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+"}
@@ -128,11 +126,11 @@ class Output:
         if code != 0 or failure is None:
             return code
         if failure.errno == errno.EPIPE:
-            return _BROKEN_PIPE
+            return BROKEN_PIPE
         remedy = REMEDY if is_full_disk(failure) else "write it to another file"
         self.err.write(f"tauleap: error: cannot write to the standard output: {failure.strerror}: {remedy}\n")
         self.err.flush()
-        return 1
+        return FAILED
 
 
 @contextmanager

@@ -53,12 +53,12 @@ def parse(words: Sequence[str]) -> Command:
 
     import tyro
 
-    parsers = {name: parser_class(kind, is_selected=name in words[:1]) for name, kind in COMMANDS.items()}
     printed = io.StringIO()
     shows_help = any(word in ("-h", "--help") for word in words)
     width = max(_NARROWEST, shutil.get_terminal_size().columns) if shows_help else _UNWRAPPED
     try:
         with _columns(width), contextlib.redirect_stderr(printed):
+            parsers = {name: parser_class(kind, is_selected=name in words[:1]) for name, kind in COMMANDS.items()}
             parsed = tyro.extras.subcommand_cli_from_dict(
                 parsers,
                 prog="tauleap",

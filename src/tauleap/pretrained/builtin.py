@@ -15,7 +15,7 @@ def builtin_models() -> list[str]:
     >>> builtin_models()
     ['mnist-small', 'music-small', 'toy']
     """
-    return _shipped.names()
+    return list(_shipped.NAMES)
 
 
 def locate(folder: str | os.PathLike[str]) -> Path:

@@ -66,4 +66,4 @@ def hub_package(repository: str | None = None) -> Any:
 
 
 def _names() -> str:
-    return ", ".join(_shipped.names())
+    return ", ".join(_shipped.NAMES)

@@ -85,13 +85,13 @@ class Sample:
 
     def run(self) -> None:
         """Check the options, sample, and print where the files are."""
+        scale, start = self._corrector()
         at_least("--n", self.n, 1)
         if self.n > _MAX_SAMPLES:
             raise ValueError(
                 f"--n must be <= {_MAX_SAMPLES:,}, got {self.n:,}: for more, run again with another --seed and --out"
             )
         at_least("--steps", self.steps, 1)
-        check_seed(self.seed, name="--seed")
         check_temperature(self.temperature)
         if not 0 < self.guidance < math.inf:
             raise ValueError(f"--guidance must be a finite number > 0, got {self.guidance}")
@@ -102,10 +102,10 @@ class Sample:
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
         shard = Shard.read(self.shard)
-        scale, start = self._corrector()
+        check_run(self.run_folder)
+        check_seed(self.seed, name="--seed")
         check_option(self.sampler, self.sampler_option)
         out = self.out or Path(f"{self.run_folder.resolve().name}-samples")
-        check_run(self.run_folder)
         owned.check_no_file(out, "the samples")
 
         with importing():
