@@ -1,5 +1,6 @@
 """Delimited text: header, delimiter, decimals, quotes, encodings, missing values, and every problem at once."""
 
+import csv
 import io
 from pathlib import Path
 
@@ -255,9 +256,95 @@ def test_a_header_that_begins_with_a_number_sign_is_a_header(tmp_path: Path) -> 
     assert not raw.problems
 
 
-def test_a_long_cell_is_not_an_open_quote(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(f"a,b\n{'x' * 200_000},1\ny,2\nz,3\n")
-    raw = read_delimited(tmp_path / "t.csv")
+def test_a_long_cell_is_a_cell(tmp_path: Path) -> None:
+    limit = csv.field_size_limit()
+    page = "line of a page\n" * 30_000
+    raw = read(tmp_path, f'a,b\n{"x" * 200_000},1\n"{"y" * 200_000}",2\n"{page}",3\nz,4\n')
+    assert [len(cell or "") for cell in cells(raw)["a"]] == [200_000, 200_000, len(page), 1]
+    assert raw.problems == ()
+    assert csv.field_size_limit() == limit
+
+
+def test_a_cell_that_is_not_closed_does_not_swallow_rows(tmp_path: Path) -> None:
+    rows = [f"v{i},{i % 7}" for i in range(3000)]
+    rows[5], rows[2000] = '"open,1', 'close",2'
+    raw = read(tmp_path, "\n".join(["a,b", *rows, ""]))
+    assert raw.num_rows == 3000
+    assert [problem.line for problem in raw.problems] == [7]
+
+
+def rewritten(folder: Path, content: str) -> str:
+    """Return a file after reading, encoding, decoding and writing; its values repeat, so that nothing is lost."""
+    raw = read(folder, content)
+    assert raw.problems == ()
+    encoder = TableEncoder.fit(raw, model_missing=True)
+    encoder = TableEncoder.from_config(encoder.config())
+    file = io.StringIO(newline="")
+    write_delimited(encoder.decode(encoder.encode(raw).states), file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("a,b,c", "{0},v{1},{0}.5"),
+        ("39, State-gov, 77516", "{0}, v{1}, 5{1}"),
+        ('"a";"b";"c"', '{0};"v{1}";{0},5'),
+        ("a;b;c", '{0};"v{1}";{0},5'),
+        ('"a","b","c"', '"{0}","v{1}","{0}.5"'),
+        ('"a","b","c"', '"{0}","v, {1}",""'),
+        ("a,'b,c',d", "{0},'v, {1}',{1}"),
+        ('"a","b"', '{0},"say \\"{1}\\", or \\\\"'),
+        ("a,b", '{0},"say ""{1}"""'),
+        ("sep=;\r\na;b", "{0};v{1}"),
+    ],
+)
+def test_quotes_and_spaces_come_back_as_they_were(tmp_path: Path, head: str, row: str) -> None:
+    body = [row.format(i % 4 + 3, i % 3) for i in range(40)]
+    end = "\r\n" if "\r\n" in head else "\n"
+    content = end.join([head, *(body if head[0] != "3" else [body[0], *body]), ""])
+    assert rewritten(tmp_path, content) == content
+
+
+def test_names_with_an_empty_end(tmp_path: Path) -> None:
+    raw = read(tmp_path, "a,b,c,\n1,x,2\n3,y,4\n")
+    assert list(raw.columns) == ["a", "b", "c"]
+    assert raw.num_rows == 2
+
+
+def test_titles_above_the_names_are_left_out_and_reported(tmp_path: Path) -> None:
+    raw = read(tmp_path, "# export\nSales 2024,,\n\n,,\ntown,sold,day\nUlm,7,1\nBonn,9,2\nBonn,9,2\n")
+    assert list(raw.columns) == ["town", "sold", "day"]
     assert raw.num_rows == 3
-    assert [str(problem) for problem in raw.problems if "131,072 characters" in str(problem) and problem.line == 2]
-    assert not any("quote is not closed" in str(problem) for problem in raw.problems)
+    assert raw.line(0) == 6
+    assert [str(problem) for problem in raw.problems] == [
+        "line 1: the first line begins with # and is a comment; remove the # if the line has the names",
+        "line 1: 2 lines are titles above the names of the columns, and left out; no action is needed",
+    ]
+
+
+def test_problems_of_names_have_the_line_of_the_names(tmp_path: Path) -> None:
+    raw = read(tmp_path, "\n# export\na,a,\n1,x,2\n3,y,4\n")
+    assert [problem.line for problem in raw.problems] == [1, 3, 3]
+
+
+def test_one_column_of_numbers_with_decimal_commas(tmp_path: Path) -> None:
+    assert cells(read(tmp_path, "size\n1,5\n-2,25\n1,5\n")) == {"size": ["1,5", "-2,25", "1,5"]}
+
+
+def test_dates_without_names(tmp_path: Path) -> None:
+    assert list(read(tmp_path, "2024-01-01,x\n2024-01-02,y\n2024-01-03,z\n").columns) == ["column_1", "column_2"]
+    assert list(read(tmp_path, "day,who\n2024-01-01,x\n2024-01-02,y\n2024-01-03,z\n").columns) == ["day", "who"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("sep=!\na!b\n1!2\n", "line 1: the first line announces the delimiter '!', which is not one of"),
+        ("a,b\n", r"there are no rows after the names of the columns; add rows, or write --no-header \(header=False"),
+        ("a,b,c\n1,2,3\n4,5,6\n1\n1\n1\n", "line 4: there is 1 cell instead of 3; the line is left out"),
+    ],
+)
+def test_remedies(content: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(TableError, match=message):
+        read(tmp_path, content)

@@ -133,7 +133,7 @@ def test_parquet_has_the_same_states_and_comes_back_as_parquet(table: Path, tmp_
     ("text", "reported"),
     [
         # Once refused, now used: the line is left out or repaired, and reported.
-        ("a,b\n1,x\n2,y\n1\n", "line 4: there are 1 cells instead of 2; the line is left out"),
+        ("a,b\n1,x\n2,y\n1\n", "line 4: there is 1 cell instead of 2; the line is left out"),
         ('a,b\n1,x\n"1,y\n2,y\n', "line 3"),
         ('a,b\n1,"2"3\n2,4\n', "line 2"),
         ("a,a\n1,x\n2,y\n", "line 1: column 2 has the name of another, 'a', and is called a_2"),
@@ -142,7 +142,7 @@ def test_parquet_has_the_same_states_and_comes_back_as_parquet(table: Path, tmp_
         ("a,b\n" + "".join(f"{i},{i % 2}\n" for i in range(50)), "consecutive whole numbers from 0 to 49; excluded"),
         ("a,b\n" + "".join(f"{i // 2},1\n" for i in range(2100)), "whole numbers, 1,050 distinct"),
         ("a,b\n" + "".join(f"x{i // 2},1\n" for i in range(2100)), "the others are written as (other)"),
-        ("a,b\n1,2\n,\n2,3\n", "line 3: 1 rows have no value and are left out"),
+        ("a,b\n1,2\n,\n2,3\n", "line 3: the row has no value and is left out"),
     ],
 )
 def test_a_usable_file_is_used_and_reported(text: str, reported: str, tmp_path: Path) -> None:

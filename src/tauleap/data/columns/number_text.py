@@ -296,6 +296,18 @@ def number_format(
     return best.described(texts, valid), valid
 
 
+def is_number(text: str) -> bool:
+    """Return whether a text is a number with a decimal point or comma and without thousands separators.
+
+    Args:
+        text: The text of a cell.
+
+    >>> is_number("1,5"), is_number("x")
+    (True, False)
+    """
+    return bool(_POINT.matches([text])[0] or _COMMA.matches([text])[0])
+
+
 def without_affixes(text: str) -> str:
     """Return a number without its currency or percent sign; any other text as it is.
 
@@ -362,3 +374,6 @@ def _patterns(decimal: str, thousands: str) -> tuple[re.Pattern[str], re.Pattern
     body = rf"(?:(?:{whole})(?:{point}{after})?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
     one = rf" *[+-]?(?:{body}|[iI]nf(?:inity)?) *"
     return re.compile(one), re.compile(rf"(?:{one}\n)*+")
+
+
+_POINT, _COMMA = NumberFormat(), NumberFormat(",")

@@ -111,7 +111,9 @@ class RawTable:
         if not empty.any():
             return self
         first = None if self.lines is None else int(self.lines[empty][0])
-        message = f"{int(empty.sum()):,} rows have no value and are left out, this is the first"
+        number = int(empty.sum())
+        message = f"{number:,} rows have no value and are left out, this is the first"
+        message = message if number > 1 else "the row has no value and is left out"
         problem = Problem(message, "no action is needed", line=first)
         return replace(self.select(np.flatnonzero(~empty)), problems=(*self.problems, problem))
 

@@ -13,6 +13,7 @@ import os
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -20,21 +21,21 @@ import numpy as np
 
 from tauleap.data import limits
 from tauleap.data.columns.cells import MISSING_MARKS, Cells, objects
-from tauleap.data.columns.dialect import DELIMITERS, Dialect
+from tauleap.data.columns.dialect import DELIMITERS
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.raw import Problem, RawTable, TableError
 from tauleap.data.columns.table import MOST_COLUMNS
 from tauleap.data.delimited.encoding import detect_encoding, encoding_name
-from tauleap.data.delimited.records import TOO_LONG, Lines, records
-from tauleap.data.delimited.sniff import (
+from tauleap.data.delimited.preamble import (
     announced_delimiter,
     count_comments,
-    detect_delimiter,
-    detect_header,
-    has_decimal_comma,
+    count_titles,
     is_comment,
-    split,
+    lines_left_out,
 )
+from tauleap.data.delimited.quotes import detect_quotes, with_habits
+from tauleap.data.delimited.records import Lines, records
+from tauleap.data.delimited.sniff import detect_delimiter, detect_header, has_decimal_comma, split
 
 _SAMPLE_LINES = 200
 _SAMPLE_CHARACTERS = 2**22
@@ -87,28 +88,29 @@ def read_delimited(
     content = limits.contents(path)
     name = str(path)
     encoding, problems = detect_encoding(content, name, encoding)
-    sample = list(_head(content, encoding, name))
-    announced = announced_delimiter(sample[0]) if sample else None
-    preamble = int(announced is not None)
-    sample = sample[preamble:]
+    numbered = list(_head(content, encoding, name))
+    sample = [line for _, line in numbered]
+    announced = announced_delimiter(sample[0], name) if sample else None
+    sample = sample[announced is not None :]
     table = [line for line in sample if not is_comment(line)] or sample
-    delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table))
-    if not (rows := split(table, delimiter)):
+    quotes = detect_quotes(table)
+    delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table, quotes))
+    dialect = replace(quotes, delimiter=delimiter, encoding=encoding, announced=announced is not None)
+    if not (rows := split(table, dialect)):
         raise TableError(name, [*problems, Problem("there are no rows", "add a header and rows")])
     width = _width(rows)
-    if comments := count_comments(sample, delimiter, width):
-        what = f"the first {comments} lines begin with # and are comments"
-        what = what if comments > 1 else "the first line begins with # and is a comment"
-        problems = [*problems, Problem(what, "remove the # if the line has the names", line=1)]
-    preamble += comments
-    sample = sample[comments:]
-    rows = split(sample, delimiter)
     if width > MOST_COLUMNS:
         raise TableError(name, [Problem(f"there are {width:,} columns, more than {MOST_COLUMNS:,}", "remove some")])
+    comments = count_comments(sample, dialect, width)
+    rows = [_without_empty_ends(row, width) for row in split(sample[comments:], dialect)]
+    titles = count_titles(rows, width) if header is not False else 0
+    problems = [*problems, *lines_left_out(comments, titles)]
+    rows, sample = rows[titles:], sample[comments:]
     names, header, shift = _names(rows, width, header)
+    preamble = dialect.announced + comments + titles
     reading = _Reading(name, width, header, shift, problems, preamble)
-    labels = reading.labels(names)
-    lines = Lines(content, encoding, name, delimiter)
+    labels = reading.labels(names, numbered[preamble][0])
+    lines = Lines(content, encoding, name, dialect)
     columns = reading.columns(records(lines, width), single=width == 1)
     marks = frozenset(MISSING_MARKS if missing is None else {"", *(mark.strip() for mark in missing)})
     cells = {label: column.without(marks) for label, column in zip(labels, columns, strict=True)}
@@ -123,7 +125,7 @@ def read_delimited(
         np.array(reading.lines, dtype=np.int64),
         "," if comma else decimal,
         missing=None if missing is None else marks,
-        dialect=Dialect(delimiter, header, encoding, line_end),
+        dialect=with_habits(replace(dialect, header=header, line_end=line_end), sample[titles:], width),
         headers={label: name for label, name in zip(labels, names, strict=True) if header and name.strip() != label},
         unused_marks=unused,
     )
@@ -166,20 +168,20 @@ class _Reading:
         self.problems, self.lines = list(problems), array("q")
         self.left_out, self.silent = 0, 0
 
-    def labels(self, names: Sequence[str]) -> list[str]:
-        """Return names that differ and are not empty."""
+    def labels(self, names: Sequence[str], line: int) -> list[str]:
+        """Return names that differ and are not empty, which come from a line of the file."""
         used: Counter[str] = Counter()
         result: list[str] = []
         for place, name in enumerate(names):
             label = name.strip() or f"column_{place + 1}"
             if not name.strip() and self.header:
-                self.report(f"column {place + 1} has no name and is called {label}", "write a name", 1)
+                self.report(f"column {place + 1} has no name and is called {label}", "write a name", line)
             used[label] += 1
             if label in result:
                 taken = {*result, *(other.strip() for other in names)}
                 label = next(text for i in range(2, len(names) + 3) if (text := f"{label}_{i}") not in taken)
                 message = f"column {place + 1} has the name of another, {short(name.strip())}, and is called {label}"
-                self.report(message, "write different names", 1)
+                self.report(message, "write different names", line)
             result.append(label)
         return result
 
@@ -208,8 +210,14 @@ class _Reading:
         if self.silent:
             self.problems.append(Problem(f"{self.silent:,} more lines have problems", "correct the first ones"))
         if not self.lines or self.left_out > len(self.lines):
-            what = "most lines do not have the same number of cells" if self.left_out else "there are no rows"
-            raise TableError(self.name, [Problem(what, "check the delimiter and the quotes"), *self.problems])
+            if self.left_out:
+                what, remedy = "most lines do not have the same number of cells", "check the delimiter and the quotes"
+            else:
+                what, remedy = "there are no rows", "add rows"
+                if self.header:
+                    what += " after the names of the columns"
+                    remedy += ", or write --no-header (header=False in Python) if the first line is a row"
+            raise TableError(self.name, [Problem(what, remedy), *self.problems])
         return [
             Cells("text", objects(list(table)), np.concatenate(parts))
             for table, parts in zip(tables, codes, strict=True)
@@ -218,27 +226,26 @@ class _Reading:
     def _checked(self, rows: Iterator[tuple[int, list[str], str]], single: bool) -> Iterator[list[str]]:
         awaits_header, preamble = self.header, self.preamble
         for line, row, fault in rows:
+            if preamble:
+                preamble -= bool(row)
+                continue
             if not row:
                 if not single or awaits_header:
                     continue
                 row = [""]
-            if preamble:
-                preamble -= 1
-                continue
+            row = _without_empty_ends(row, self.width)
             if awaits_header and len(row) in (self.width, self.width - self.shift):
                 awaits_header = False
                 continue
-            if len(row) > self.width and not any(cell.strip() for cell in row[self.width :]):
-                row = row[: self.width]
             if len(row) != self.width:
                 self.left_out += 1
                 cause = f"{fault}, and " if fault else ""
-                message = f"{cause}there are {len(row):,} cells instead of {self.width:,}; the line is left out"
+                number = "is 1 cell" if len(row) == 1 else f"are {len(row):,} cells"
+                message = f"{cause}there {number} instead of {self.width:,}; the line is left out"
                 self.report(message, "add or remove cells, or write cells with the delimiter in quotes", line)
                 continue
             if fault:
-                remedy = "shorten the cell" if fault.startswith(TOO_LONG) else 'write a quote inside a cell as ""'
-                self.report(f"{fault}; the line is read without quotes", remedy, line)
+                self.report(f"{fault}; the line is read without quotes", 'write a quote inside a cell as ""', line)
             self.lines.append(line)
             yield row
 
@@ -252,16 +259,21 @@ def _unused_marks(missing: Collection[str], columns: Sequence[Cells]) -> tuple[s
     return tuple(sorted(absent))
 
 
-def _head(content: bytes, encoding: str, name: str) -> Iterator[str]:
-    """Yield the first lines of a file that are not empty; fewer if they are long."""
+def _head(content: bytes, encoding: str, name: str) -> Iterator[tuple[int, str]]:
+    """Yield the first lines of a file that are not empty and their numbers; fewer if they are long."""
     lines, characters = Lines(content, encoding, name), 0
     for line in lines:
         lines.taken.clear()
         if line.strip():
-            yield line
+            yield lines.number, line
         characters += len(line)
         if lines.number >= _SAMPLE_LINES or characters > _SAMPLE_CHARACTERS:
             return
+
+
+def _without_empty_ends(row: list[str], width: int) -> list[str]:
+    """Return a row without the empty cells after the last column, as spreadsheet programs write them."""
+    return row[:width] if len(row) > width and not any(map(str.strip, row[width:])) else row
 
 
 def _width(rows: Sequence[Sequence[str]]) -> int:

@@ -6,33 +6,35 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from tauleap.data.columns.cells import MISSING_MARKS, SOLITARY_MARKS
-from tauleap.data.columns.dialect import DELIMITERS
-from tauleap.data.columns.number_text import NumberFormat
+from tauleap.data.columns.date_text import date_format
+from tauleap.data.columns.dialect import DELIMITERS, Dialect
+from tauleap.data.columns.number_text import NumberFormat, is_number
 
-_NUMBER, _COMMA = NumberFormat(), NumberFormat(",")
+_COMMA = NumberFormat(",")
 _DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,[0-9]+")
 _GROUPED = NumberFormat(".", ",")
-_ANNOUNCED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
+_DATES = 5
+"""Cells of a column that must be dates, so that it is one of dates for the search of the header."""
 
 
-def split(lines: Sequence[str], delimiter: str) -> list[list[str]]:
+def split(lines: Sequence[str], dialect: Dialect) -> list[list[str]]:
     """Return the cells of lines, without empty lines and without complaint about quotes.
 
     Args:
         lines: Lines with their ends.
-        delimiter: The delimiter.
+        dialect: The delimiter and the quotation mark.
 
-    >>> split(["a, b\\n", '"x,y",2\\n'], ",")
+    >>> split(["a, b\\n", '"x,y",2\\n'], Dialect())
     [['a', 'b'], ['x,y', '2']]
     """
     try:
-        rows = csv.reader(prepare(lines, delimiter), delimiter=delimiter, skipinitialspace=True)
-        return [row for row in rows if row]
+        return [row for row in dialect.rows(prepare(lines, dialect.delimiter)) if row]
     except csv.Error:
-        return [line.rstrip("\r\n").split(delimiter) for line in lines]
+        return [line.rstrip("\r\n").split(dialect.delimiter) for line in lines]
 
 
 def prepare(lines: Sequence[str], delimiter: str) -> list[str]:
@@ -48,62 +50,27 @@ def prepare(lines: Sequence[str], delimiter: str) -> list[str]:
     return [f"{' '.join(line.split())}\n" for line in lines] if delimiter == " " else list(lines)
 
 
-def announced_delimiter(line: str) -> str | None:
-    """Return the delimiter that a first line for spreadsheet programs announces, or None for any other line.
-
-    Args:
-        line: The first line of the file.
-
-    >>> announced_delimiter("sep=;\\n"), announced_delimiter("a;b\\n")
-    (';', None)
-    """
-    found = _ANNOUNCED.fullmatch(line.rstrip("\r\n"))
-    return found[1] if found is not None and found[1] in DELIMITERS else None
-
-
-def count_comments(lines: Sequence[str], delimiter: str, width: int) -> int:
-    """Return how many lines before the table are comments: they begin with #, and the last is no header.
-
-    Args:
-        lines: The first lines of the file.
-        delimiter: The delimiter.
-        width: The number of cells of a row.
-
-    >>> count_comments(["# made by hand\\n", "a,b\\n", "1,2\\n"], ",", 2), count_comments(["#a,b\\n", "1,2\\n"], ",", 2)
-    (1, 0)
-    """
-    leading = next((number for number, line in enumerate(lines) if not is_comment(line)), 0)
-    # The last of these lines may have the names, as in "#chrom,start".
-    names = leading > 0 and any(len(row) == width for row in split([lines[leading - 1]], delimiter))
-    return leading - names
-
-
-def is_comment(line: str) -> bool:
-    """Return whether a line begins with #.
-
-    Args:
-        line: The line.
-    """
-    return line.lstrip().startswith("#")
-
-
-def detect_delimiter(lines: Sequence[str]) -> str:
+def detect_delimiter(lines: Sequence[str], quotes: Dialect) -> str:
     """Return the delimiter that cuts the most lines into the same number of cells, two or more.
 
     A semicolon, tab or bar wins over a comma if the commas are decimal commas. Spaces count only between numbers.
 
     Args:
         lines: The first lines of the file.
+        quotes: The quotation mark.
 
     Returns:
         The delimiter, a comma if there is only one column.
 
-    >>> detect_delimiter(["a;b\\n", "1,5;2,5\\n"]), detect_delimiter(["name\\n", "New York\\n"])
+    >>> detect_delimiter(["a;b\\n", "1,5;2,5\\n"], Dialect()), detect_delimiter(["name\\n", "New York\\n"], Dialect())
     (';', ',')
     """
+    name, *following = [line.strip() for line in lines] or [""]
+    if "," not in name and following and all(map(_DECIMAL_COMMA.fullmatch, following)):
+        return ";"  # one column of numbers such as 1,5
     best, best_score = ",", (0.0, 0.0)
     for delimiter in DELIMITERS:
-        rows = split(lines, delimiter)
+        rows = split(lines, replace(quotes, delimiter=delimiter))
         if not rows:
             continue
         width, count = Counter(map(len, rows)).most_common(1)[0]
@@ -116,9 +83,9 @@ def detect_delimiter(lines: Sequence[str]) -> str:
         # Of two delimiters that fit equally, the right one leaves more numbers or words whole.
         whole = sum(not any(mark in cell for mark in "\t;|") for cell in cells) / len(cells)
         commas = delimiter == "," and any(
-            len(found) >= 2 and all(len(row) == len(found) for row in split(lines, other))
+            len(found) >= 2 and all(len(row) == len(found) for row in split(lines, replace(quotes, delimiter=other)))
             for other in ("\t", ";", "|")
-            for found in split(lines, other)[:1]
+            for found in split(lines, replace(quotes, delimiter=other))[:1]
         )
         score = (round(count / len(rows), 2) - 0.5 * commas, whole)
         if score > best_score:
@@ -146,8 +113,9 @@ def has_decimal_comma(rows: Sequence[Sequence[str]]) -> bool:
 def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
     """Return whether the first row has the names of the columns.
 
-    It has if a column of numbers begins with a word. It has not if a column of numbers begins with a number, or a
-    column of words begins with a word that comes again. 0, 1, 2, ... and consecutive years are names. In doubt, it has.
+    It has if a column of numbers or dates begins with a word. It has not if such a column begins with a number or date,
+    or a column of words begins with a word that comes again. 0, 1, 2, ... and consecutive years are names. In doubt, it
+    has.
 
     Args:
         first: The first row.
@@ -169,25 +137,19 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
             (against if is_number(name) else for_).append(name)
         elif is_number(name) or (column.count(name) >= 1 and len(set(column)) < len(column)) or name in column[:1]:
             against.append(name)
+        elif all(map(_is_date, column[:_DATES])):
+            (against if _is_date(name) else for_).append(name)
     if not for_ and _is_counting(first, against):
         return True, "the first line has consecutive numbers"
     if len(against) > len(for_):
         return False, f"the first line has values such as {against[0]!r}"
     if for_:
-        return True, f"{for_[0]!r} stands above numbers"
+        return True, f"{for_[0]!r} stands above numbers or dates"
     return True, "the first line has words that do not come again"
 
 
-def is_number(cell: str) -> bool:
-    """Return whether a cell is a number, with a decimal point or comma.
-
-    Args:
-        cell: The text of the cell.
-
-    >>> is_number("1,5"), is_number("x")
-    (True, False)
-    """
-    return bool(_NUMBER.matches([cell])[0] or _COMMA.matches([cell])[0])
+def _is_date(cell: str) -> bool:
+    return date_format([cell]) is not None
 
 
 def is_missing(cell: str) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping, Sequence
 
+from tauleap.data.columns.cells import MISSING_MARKS
 from tauleap.data.columns.dialect import Dialect
+from tauleap.data.columns.number_text import is_number
 from tauleap.data.columns.table import DecodedTable
 
 
@@ -57,23 +59,26 @@ def write_texts(
     >>> file.getvalue()
     'a\\n1\\n"x;y"\\n'
     """
-    special = frozenset({dialect.delimiter, '"', "\r", "\n"})
-    quoted = [[_quoted(text, special) for text in texts] for texts in columns.values()]
+    special = frozenset({dialect.delimiter, dialect.quote, "\r", "\n", *("\\" * dialect.escape)})
+    quoted = [[_quoted(text, special, dialect, dialect.quoted) for text in texts] for texts in columns.values()]
     if dialect.header if header is None else header:
-        quoted = [
-            [_quoted((names or {}).get(name, name), special), *texts]
-            for name, texts in zip(columns, quoted, strict=True)
-        ]
+        scope = "all" if dialect.quoted_names else "needed"
+        written = [_quoted((names or {}).get(name, name), special, dialect, scope) for name in columns]
+        quoted = [[name, *texts] for name, texts in zip(written, quoted, strict=True)]
+    if dialect.announced:
+        file.write(f"sep={dialect.delimiter}{dialect.line_end}")
     # An empty line of a table with one column would be skipped when it is read, as would a space at its beginning.
     alone = len(quoted) == 1 or dialect.delimiter == " "
+    between = dialect.delimiter + " " * dialect.space
     for row in zip(*quoted, strict=True):
-        line = dialect.delimiter.join(row) if not alone else dialect.delimiter.join(cell or '""' for cell in row)
+        line = between.join(row) if not alone else between.join(cell or dialect.in_quotes("") for cell in row)
         file.write(line + dialect.line_end)
 
 
-def _quoted(text: str, special: frozenset[str]) -> str:
+def _quoted(text: str, special: frozenset[str], dialect: Dialect, scope: str) -> str:
     # By hand, because the csv module of some versions leaves a carriage return unquoted. Spaces at the ends would be
     # lost when the file is read.
-    if special.isdisjoint(text) and text == text.strip():
-        return text
-    return '"' + text.replace('"', '""') + '"'
+    needed = not special.isdisjoint(text) or text != text.strip()
+    if not needed and scope != "needed":
+        needed = scope == "all" or not (text in MISSING_MARKS or is_number(text))
+    return dialect.in_quotes(text) if needed else text
