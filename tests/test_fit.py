@@ -109,7 +109,7 @@ def test_what_cannot_be_fitted(given: dict, error: type[Exception], message: str
 
 def test_a_process_that_leaves_the_states_of_a_site_is_refused() -> None:
     data = Dataset(torch.zeros(4, 2, dtype=torch.int64), 3, sizes=torch.tensor([2, 3]))
-    with pytest.raises(ValueError, match="states that some do not have"):
+    with pytest.raises(ValueError, match=r"but the process does not: write Absorbing\(\.\.\., sizes=data\.sizes\)"):
         tl.fit(data, steps=1, process=tl.noise.Uniform(3, tl.noise.Constant(1.0)), progress=False)
 
 

@@ -562,7 +562,7 @@ def test_a_card_of_another_type(model: Path, capsys: pytest.CaptureFixture[str])
 def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
     model = small_model()
     model.form = ArrayFormat((3,), 0, 4, None, True, "int64")
-    refused(model.save(tmp_path / "m"), r"its shape is \(2,\), that of its array is \(3,\)")
+    refused(model.save(tmp_path / "m"), r"its shape is \(2,\), but the shape of its data format \(array\) is \(3,\)")
 
 
 def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:

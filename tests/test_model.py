@@ -163,7 +163,7 @@ def test_texts_go_in_and_come_out(tmp_path: Path) -> None:
     assert done[0][0] == "a"
     with pytest.raises(ValueError, match="text 0 has 'd'"):
         again.complete(["abd"])
-    with pytest.raises(ValueError, match="one length, 3, but text 0 has 2"):
+    with pytest.raises(ValueError, match="texts must have 3 characters each, but text 0 has 2"):
         again.complete(["ab"])
 
 
@@ -190,7 +190,7 @@ def test_arrays_with_missing_cells(given) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ([[0, 1], [2]], ValueError, "rows of one length"),
+        ([[0, 1], [2]], ValueError, "rows have equal lengths; the rows of this list differ: cut or pad"),
         (np.array([[0.5, 1.0]]), TypeError, "whole numbers"),
         (np.array([[-1, 1]]), ValueError, "subtract the smallest"),
         (np.array([["a", "b"]]), TypeError, "whole numbers"),
@@ -210,7 +210,7 @@ def test_masks_that_do_not_fit() -> None:
     model = small((3,), 4)
     with pytest.raises(ValueError, match="observed must be a bool mask"):
         model.complete(torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, dtype=torch.bool))
-    with pytest.raises(ValueError, match=r"rows of the shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"x must have rows of shape \(3,\), \(n, \*shape\), got rows of shape \(4,\)"):
         model.complete(torch.zeros(2, 4, dtype=torch.int64))
 
 

@@ -135,7 +135,7 @@ def test_given_cells_are_not_changed(
     said = ran(["complete", run, tmp_path / "d.csv", "--steps", 3, "--out", tmp_path / "d"], capsys)
     assert "line 3, column 'town': 'Bonn' is not a category of the model" in said
     assert "write one of 'Köln', 'Ulm', or leave the cell empty" in said
-    assert "3 values of 2 rows filled in" in said  # Bonn stays
+    assert "3 values of 2 rows sampled" in said  # Bonn stays
     (tmp_path / "e.csv").write_text("town,size,count,day,sold\nBonn,1.50,3,01.03.2024,yes\n")
     assert "nothing to fill in" in refused(["complete", run, tmp_path / "e.csv", "--out", tmp_path / "e"], capsys)[-1]
     head, first, second = (tmp_path / "d" / "completed.csv").read_text().splitlines()

@@ -149,9 +149,12 @@ def trained(arguments: Sequence[object]) -> str:
 
 @pytest.mark.parametrize("kind", ["table", "text"])
 def test_two_processes_train_what_one_trains(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    """The same weights up to rounding, one report, samples once; and two processes resume where they stopped."""
+    """The same weights up to rounding, one report, samples once; and two processes resume where they stopped.
+
+    In float64, because Adam divides by the size of a gradient and so magnifies the rounding of one near zero.
+    """
     data = request.getfixturevalue(kind)
-    flags = ["--batch-size", 16, "--width", 16, "--depth", 1, "--seed", 3]
+    flags = ["--batch-size", 16, "--width", 16, "--depth", 1, "--seed", 3, "--precision", "64-true"]
     flags += ["--length", 24, "--network", "sequence-transformer"] if kind == "text" else []
     one, two = tmp_path / "one", tmp_path / "two"
     assert cli.main(["train", str(data), "--out", str(one), "--steps", "8", *map(str, flags)]) == 0
@@ -163,10 +166,10 @@ def test_two_processes_train_what_one_trains(kind: str, tmp_path: Path, request:
     ours, theirs = (load_file(run / "step-00000008" / "model.safetensors") for run in (two, one))
     assert ours.keys() == theirs.keys()
     for name, weight in theirs.items():
-        assert torch.allclose(ours[name], weight, rtol=1e-4, atol=1e-6), name
+        assert torch.allclose(ours[name], weight, rtol=0.0, atol=1e-8), name
     reports = [tl.load(run).about for run in (two, one)]
     assert reports[0]["choice"] == reports[1]["choice"]
-    assert reports[0]["bits_per_dim"]["value"] == pytest.approx(reports[1]["bits_per_dim"]["value"], rel=1e-4)
+    assert reports[0]["bits_per_dim"]["value"] == pytest.approx(reports[1]["bits_per_dim"]["value"], rel=1e-6)
     assert sorted(path.name for path in two.glob("samples*")) == ["samples"]
     files = [sorted(path.name for path in (run / "samples").iterdir()) for run in (two, one)]
     assert files[0] == files[1]

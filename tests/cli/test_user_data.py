@@ -449,7 +449,10 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
             "does not exist: write a file, a folder, or one of the recipes toy, toy-paper, digits",
         ),
         (["train", "tau"], "tau does not exist"),
-        (["train", data, "--out", out, "--length", 3], "does not take the option length"),
+        (
+            ["train", data, "--out", out, "--length", 3],
+            "does not take the option length; this kind of data takes: drop, types",
+        ),
         (["train", data, "--out", out, "--lr", 0], "lr must be"),
         (
             ["train", data, "--out", out, "--data", data],
@@ -477,7 +480,7 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["sample", run, "--out", out, "--batch-size", 0], "--batch-size must be >= 1"),
         (["sample", run, "--out", data], "is a file: write the name of a folder"),
         (["sample", run, "--out", data.parent], "does not hold samples of tauleap"),
-        (["complete", run, tmp_path / "none.csv", "--out", out], "none.csv does not exist"),
+        (["complete", run, tmp_path / "none.csv", "--out", out], "none.csv is not a file"),
         (
             ["complete", run, data, "--out", out, "--observed", "one,9"],
             "--observed must be positions or ranges below 3",

@@ -88,7 +88,7 @@ def test_draws_come_from_the_generator_alone() -> None:
 
 @pytest.mark.parametrize("shape", [(8,), (4, 8), (2, 3, 4, 8)])
 def test_what_is_no_picture(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"for pictures \(batch, channels, height, width\), got rows of shape"):
+    with pytest.raises(ValueError, match=r"needs images \(batch, channels, height, width\), got rows of shape"):
         flip_left_right(Batch(pictures(3, *shape)), seeded())
 
 

@@ -42,7 +42,7 @@ def test_none_yet(tmp_path: Path) -> None:
 
 
 def test_at_least_one_is_kept(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="keep=0"):
+    with pytest.raises(ValueError, match="keep must be >= 1, got 0"):
         Checkpoints(tmp_path, keep=0)
 
 

@@ -325,9 +325,9 @@ def test_damaged_logs_are_repaired_or_renamed(runs: Path, tmp_path: Path, name: 
 def test_damaged_logs_do_not_stop_a_run(recipe, runs: Path, half: Path) -> None:
     for name in ("train.csv", "validation.csv"):
         (half / name).write_bytes(break_line((half / name).read_bytes(), 1, b"\xff"))
-    lines = go_on(recipe, half)
+    printed = go_on(recipe, half)
     for name in ("train.csv", "validation.csv"):
-        assert f"{half / name} has 1 rows that cannot be read (line 2): a copy of the file is damaged-{name}" in lines
+        assert f"{half / name} has 1 rows that cannot be read (line 2): a copy of the file is damaged-{name}" in printed
         assert lines(half / name) == [line for line in lines(runs / "whole" / name) if not line.startswith("5,")]
 
 

@@ -236,7 +236,10 @@ def test_a_batch_that_cannot_be_cut(recipe, tmp_path: Path) -> None:
 def test_samples_that_share_a_time_stay_together(recipe, tmp_path: Path) -> None:
     size = recipe().settings.batch_size
     shared = replace(recipe(), objective=Subsampled(CompleteElbo(), samples_per_time=size))
-    with pytest.raises(ValueError, match=f"which must divide the {size // 4} samples of a piece"):
+    with pytest.raises(
+        ValueError,
+        match=f"is {size}, which must divide the {size // 4} samples per device and accumulation step: write",
+    ):
         train(shared, run(tmp_path, accumulate=4), console=quiet())
 
 

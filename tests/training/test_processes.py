@@ -40,7 +40,7 @@ def test_a_program_has_one_number_of_processes(first: str, second: str, tmp_path
     printed = run("", str(path)).splitlines()
     number = 2 if first == "devices=2" else 1
     assert printed.count("trained") == number
-    assert sum(f"runs in {number} process" in line and f"is {3 - number}: write" in line for line in printed) == number
+    assert sum(f"runs in {number} process" in line and f"is {3 - number}: use" in line for line in printed) == number
     assert not (tmp_path / "b").exists()
 
 
@@ -51,7 +51,7 @@ def test_a_program_that_is_no_file_is_not_started_again(tmp_path: Path) -> None:
 
 
 def test_machines_that_nothing_starts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(ValueError, match=r"nodes=2 needs a program that starts every machine.*torchrun --nnodes 2"):
+    with pytest.raises(ValueError, match=r"nodes=2 needs a launcher on every machine: .* torchrun --nnodes 2 on each"):
         tl.fit(torch.zeros(9, 2, dtype=torch.int64), num_states=2, steps=1, nodes=2, device="cpu", out=tmp_path / "a")
     assert not (tmp_path / "a").exists()
     monkeypatch.setenv("NODE_RANK", "1")

@@ -43,7 +43,7 @@ def test_the_learning_rate_falls_along_half_a_cosine_to_a_hundredth(recipe, tmp_
 
 
 def test_a_learning_rate_cannot_fall_while_it_grows(recipe) -> None:
-    with pytest.raises(ValueError, match="after the warm-up of 5 steps, got 5"):
+    with pytest.raises(ValueError, match="decay must be > warmup, which is 5 steps, got 5"):
         recipe(warmup=5, decay=5)
 
 

@@ -200,7 +200,8 @@ def _whole_numbers(data: Any) -> tuple[Tensor, Tensor | None]:
             array = np.asarray(data)
         except ValueError as error:
             raise ValueError(
-                "data must be an array of whole numbers whose rows have equal lengths; the rows of this list differ"
+                "data must be an array of whole numbers whose rows have equal lengths; the rows of this list differ: "
+                "cut or pad them"
             ) from error
     if array.dtype.kind == "O":
         is_missing = np.array([unknown(value) for value in array.flat], dtype=bool).reshape(array.shape)

@@ -130,7 +130,8 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
 
 
 def _open_folder(path: Path, options: dict[str, Any]) -> LoadedData:
-    endings = Counter(file.suffix.lower() for file in files_in(path))
+    files = files_in(path)
+    endings = Counter(file.suffix.lower() for file in files)
     counts = {entry: sum(endings[s] for s in (*entry.row_suffixes, *entry.folder_suffixes)) for entry in FORMATS}
     found = {entry: count for entry, count in sorted(counts.items(), key=lambda item: item[0].row_noun) if count}
     if len(found) > 1:
@@ -138,6 +139,13 @@ def _open_folder(path: Path, options: dict[str, Any]) -> LoadedData:
         raise ValueError(f"{path} contains {kinds}: put them into separate folders")
     if not found:
         counted = ", ".join(f"{count} {suffix or '(no ending)'}" for suffix, count in endings.most_common(5))
+        suffixes = {suffix for entry in FORMATS for suffix in entry.suffixes}
+        for file in files:
+            if file.suffix.lower() in suffixes:
+                raise ValueError(
+                    f"{path} is a folder with {counted}, but only pictures, MIDI files and piano rolls are read from "
+                    f"folders: write the name of one file, such as {file}"
+                )
         raise ValueError(f"{path} contains {counted}, which cannot be read; accepted are {READABLE}")
     ((entry, count),) = found.items()
     loaded = _open_with(format_class(entry), path, options)

@@ -58,8 +58,13 @@ def split_rows(
             raise ValueError(f"validation must be a fraction in (0, 1), a number of rows, or data, got {validation!r}")
         validation = min(_MOST_HELD_OUT, max(1, round(validation * len(data))), len(data) - 1)
     number = _check.integer("validation", validation, least=1)
+    if number >= len(data):
+        raise ValueError(
+            f"validation must leave rows to train with: there are {len(data):,} rows, got {number:,}; write a number "
+            f"below {len(data):,}, or a fraction in (0, 1)"
+        )
     songs = _songs(data, form, groups)
-    if songs is not None and number < len(data):
+    if songs is not None:
         from tauleap.data.music.songs import held_out_songs
 
         test = held_out_songs(songs, number, seed=seed)

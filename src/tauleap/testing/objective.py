@@ -234,7 +234,7 @@ class ObjectiveContract(ABC):
         with pytest.raises(ValueError, match="at least one sample"):
             self.make()(reverse, x0[:0])
 
-    def test_it_says_what_it_is(self) -> None:
+    def test_repr(self) -> None:
         assert repr(self.make()).startswith(type(self.make()).__name__)
 
 

@@ -17,7 +17,7 @@ from tauleap.training.fabric import STRATEGIES, check_devices, launch
 class Run:
     """The folder, the devices and the time limit of a training run.
 
-    >>> Run("runs/toy", minutes=5).ranks
+    >>> Run("runs/toy", minutes=5.0).ranks
     1
 
     Raises:

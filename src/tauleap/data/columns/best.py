@@ -52,7 +52,7 @@ def best_values(column: Column, probs: np.ndarray, *, centre: Centre = "mean") -
 
     >>> encoder = NumberEncoder.fit(np.array([1.0, 2.0, 4.0]))
     >>> best_values(Column("x", encoder), np.array([[0.5, 0.0, 0.5], [0.2, 0.6, 0.2]]))
-    array([2., 2.])
+    array([2, 2])
     """
     encoder = column.encoder
     known = np.asarray(probs, dtype=np.float64)[:, : encoder.num_states]
