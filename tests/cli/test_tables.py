@@ -137,7 +137,10 @@ def test_given_cells_are_not_changed(
     assert "write one of 'Köln', 'Ulm', or leave the cell empty" in said
     assert "3 values of 2 rows sampled" in said  # Bonn stays
     (tmp_path / "e.csv").write_text("town,size,count,day,sold\nBonn,1.50,3,01.03.2024,yes\n")
-    assert "nothing to fill in" in refused(["complete", run, tmp_path / "e.csv", "--out", tmp_path / "e"], capsys)[-1]
+    assert (
+        "has no missing values to sample: leave cells empty, or name"
+        in refused(["complete", run, tmp_path / "e.csv", "--out", tmp_path / "e"], capsys)[-1]
+    )
     head, first, second = (tmp_path / "d" / "completed.csv").read_text().splitlines()
     assert head == "extra,town,size,count,day,sold"
     assert first.startswith("x,Ulm,1.50,")

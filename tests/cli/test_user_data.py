@@ -480,7 +480,7 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["sample", run, "--out", out, "--batch-size", 0], "--batch-size must be >= 1"),
         (["sample", run, "--out", data], "is a file: write the name of a folder"),
         (["sample", run, "--out", data.parent], "does not hold samples of tauleap"),
-        (["complete", run, tmp_path / "none.csv", "--out", out], "none.csv is not a file"),
+        (["complete", run, tmp_path / "none.csv", "--out", out], "none.csv does not exist: write the name of a file"),
         (
             ["complete", run, data, "--out", out, "--observed", "one,9"],
             "--observed must be positions or ranges below 3",

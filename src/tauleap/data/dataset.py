@@ -177,8 +177,7 @@ class Dataset:
         test_rows = _check.integer("test_rows", test_rows, least=1)
         if test_rows >= len(self):
             raise ValueError(
-                f"test_rows must be less than the number of rows, {len(self):,}, so that some are left, got "
-                f"{test_rows:,}"
+                f"test_rows must be less than the {len(self):,} rows, so that some are left, got {test_rows:,}"
             )
         if isinstance(self.x, MappedRows) and self.condition is None:
             train, test = self.x.split(test_rows, seed)
