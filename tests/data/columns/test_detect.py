@@ -209,3 +209,22 @@ def test_a_type_that_would_make_all_values_equal_is_refused() -> None:
     values = [str(10**25 + i % 40) for i in range(300)]
     with pytest.raises(TableError, match="column 'a': has numbers that are equal after rounding to 15 digits; write"):
         TableEncoder.fit(table(a=values, b=["x", "y"] * 150), types={"a": "number"})
+
+
+def test_digits_that_are_seconds_of_a_day_are_dates() -> None:
+    values = [f"202401{1 + i % 28:02d}1005{i % 60:02d}" for i in range(100)]
+    detected = detect("x", Cells.from_texts(values))
+    assert (detected.type, detected.reason) == ("date", "dates written as %Y%m%d%H%M%S")
+
+
+def test_the_order_of_day_and_month_is_in_doubt_only_after_the_first_place() -> None:
+    assert "order" not in detect("x", Cells.from_texts(["2024-01-02", "2024-03-04"])).reason
+    assert "order" in detect("x", Cells.from_texts(["01/02/2024", "03/04/2024"])).reason
+
+
+@pytest.mark.parametrize("mark", ["#DIV/0!", "#VALUE!", "#N/A", "\\N", "0000-00-00"])
+def test_marks_of_spreadsheets_and_databases_are_missing(mark: str) -> None:
+    values = [*(f"2024-01-{1 + i % 28:02d}" for i in range(30)), *[mark] * 10]
+    assert detect("x", Cells.from_texts(values)).type == "date"
+    numbers = [*map(str, range(0, 90, 3)), *[mark] * 10]
+    assert detect("x", Cells.from_texts([*numbers, *numbers])).type == "number"

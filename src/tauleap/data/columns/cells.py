@@ -11,10 +11,14 @@ import numpy as np
 
 Kind = Literal["text", "number", "boolean", "date", "object"]
 
-MISSING_MARKS = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None"})
+MISSING_MARKS = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None", "\\N"})
 """Texts of a missing value in every column; spaces around them do not count."""
-SOLITARY_MARKS = frozenset({"?", "-", "--", "*", ".", "n/a", "na", "n.a.", "none", "null", "missing", "unknown"})
-"""Texts, in lower case, of a missing value in a column whose other values are numbers or dates."""
+SOLITARY_MARKS = frozenset(
+    {"?", "-", "--", "*", ".", "n/a", "na", "n.a.", "none", "null", "missing", "unknown"}
+    | {"#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "0000-00-00", "0000-00-00 00:00:00"}
+)
+"""Texts, in lower case, of a missing value in a column whose other values are numbers or dates; among them the errors
+of spreadsheet programs and the zero date of databases."""
 
 
 @dataclass(frozen=True, eq=False)

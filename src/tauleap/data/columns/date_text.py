@@ -35,11 +35,11 @@ _TOKENS = {
     "%-I": "(?P<I>[0-9]{1,2})",
     "%M": "(?P<M>[0-9]{2})",
     "%S": "(?P<S>[0-9]{2})",
-    "%p": "(?P<p>[AP]M)",
+    **{f"%{case}p": "(?P<p>[AP]M)" for case in ("", "#")},
     **{f"%{case}b": f"(?P<b>{_SHORT_MONTH})" for case in ("", "^", "#")},
     **{f"%{case}B": f"(?P<B>{'|'.join(_MONTHS)}|{_SHORT_MONTH})" for case in ("", "^", "#")},
-    "%a": f"(?P<a>{_SHORT_DAY})",
-    "%A": f"(?P<A>{'|'.join(_DAYS)})",
+    **{f"%{case}a": f"(?P<a>{_SHORT_DAY})" for case in ("", "^", "#")},
+    **{f"%{case}A": f"(?P<A>{'|'.join(_DAYS)})" for case in ("", "^", "#")},
     "%z": f"(?P<z>{_ZONE})",
     **{f"%{digits}f": f"(?P<f>[0-9]{{{digits}}})" for digits in range(1, 10)},
     "%f": "(?P<f>[0-9]{1,9})",
@@ -53,6 +53,7 @@ _DATES = (
     *("%-m/%-d/%Y", "%-d/%-m/%Y", "%-m-%-d-%Y", "%-d-%-m-%Y", "%-d.%-m.%Y"),
     *("%-m/%-d/%y", "%-d/%-m/%y", "%-m-%-d-%y", "%-d-%-m-%y", "%-d.%-m.%y"),
     *("%-d %b %Y", "%-d-%b-%Y", "%-d/%b/%Y", "%-d-%b-%y", "%-d %b %y", "%b %-d, %Y", "%b %-d %Y"),
+    *("%-d%b%Y", "%Y-%b-%-d"),
     *(
         "%-d %B %Y",
         "%-d %B %y",
@@ -65,8 +66,11 @@ _DATES = (
     ),
 )
 _DATES_WITHOUT_TIME = ("%b %Y", "%b-%Y", "%b %y", "%b-%y", "%B %Y", "%Y-%m", "%Y%m%d")
-_TIMES = ("%-H:%M", "%-H:%M:%S", "%-H:%M:%S.%f", "%-I:%M %p", "%-I:%M:%S %p")
-_MOMENTS = ("%-d/%b/%Y:%-H:%M:%S", "%a %b %-d %-H:%M:%S %Y")
+_TIMES = ("%-H:%M", "%-H:%M:%S", "%-H:%M:%S.%f", "%-I:%M %p", "%-I:%M:%S %p", "%-I:%M%p", "%-I:%M:%S%p")
+_MOMENTS = (
+    *("%-d/%b/%Y:%-H:%M:%S", "%a %b %-d %-H:%M:%S %Y"),
+    *("%Y%m%dT%H%M%S", "%Y%m%d %H:%M:%S", "%Y%m%d %H:%M", "%-d%b%Y:%H:%M:%S"),
+)
 _DAY_FIRST = re.compile(r"%-?d[/-]%-?m")
 _WORD = re.compile("[A-Za-z]+")
 _WORDS = frozenset(
@@ -81,8 +85,8 @@ class DateFormat:
 
     Args:
         text: The format in the codes of ``strftime``: %Y %y %m %d %H %I %M %S %f %p %b %B %a %A %z, with ``%-d`` for a
-            number without leading zero, ``%3f`` for three digits of a second, ``%^b`` and ``%#b`` for names of months
-            in upper and lower case. Names are English.
+            number without leading zero, ``%3f`` for three digits of a second, ``%^b`` and ``%#b`` for names in upper
+            and lower case. Names are English.
         zone: The time zone of parsed and written dates as the column writes it, such as ``+02:00``. Default: UTC.
         first_year: The first of the hundred years that ``%y`` stands for. Default: 1950.
 
@@ -250,6 +254,8 @@ def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
     >>> is_ambiguous(DateFormat("%d/%m/%Y"), ["01/02/2024"]), is_ambiguous(DateFormat("%d/%m/%Y"), ["13/02/2024"])
     (True, False)
     """
+    if format_.text.startswith("%Y"):  # nobody writes year, day and month in this order
+        return False
     other = re.sub(r"(%-?)([dm])([/-])(%-?)([dm])", r"\1\5\3\4\2", format_.text)
     return other != format_.text and all(DateFormat(other).parse([text])[1][0] for text in texts)
 
@@ -283,11 +289,15 @@ def _exact(text: str, texts: Sequence[str], found: int) -> str:
     if "%f" in text:
         matches = filter(None, (_compiled(text).fullmatch(part.strip()) for part in texts))
         text = text.replace("%f", f"%{max((len(match['f']) for match in matches), default=6)}f")
-    for code in ("b", "B"):
-        if f"%{code}" in text:
-            names = [match[code] for part in texts if (match := _compiled(text).fullmatch(part.strip()))]
-            case = "^" if all(map(str.isupper, names)) else "#" if all(map(str.islower, names)) else ""
-            text = text.replace(f"%{code}", f"%{case}{code}") if names else text
+    for code in ("b", "B", "a", "A", "p"):
+        names = [
+            match[code] for part in texts if f"%{code}" in text and (match := _compiled(text).fullmatch(part.strip()))
+        ]
+        if names:
+            upper = "^" if code != "p" else ""
+            case = upper if all(map(str.isupper, names)) else "#" if all(map(str.islower, names)) else ""
+            point = "." if code == "b" and all(name.endswith(".") for name in names) else ""
+            text = text.replace(f"%{code}", f"%{case}{code}{point}")
     return text
 
 
@@ -345,7 +355,8 @@ def _write(code: str, year: int, month: int, day: int, second: int, nano: int, w
         name = name if letter in "BA" else name[:3]
         return {"^": name.upper(), "#": name.lower()}.get(code[1], name)
     if letter == "p":
-        return "PM" if hour >= 12 else "AM"
+        half = "PM" if hour >= 12 else "AM"
+        return half.lower() if code[1] == "#" else half
     numbers = {"Y": year, "y": year % 100, "m": month + 1, "d": day, "H": hour, "M": minute, "S": second % 60}
     value = (hour - 1) % 12 + 1 if letter == "I" else numbers[letter]
     return str(value) if code[1] == "-" else f"{value:04d}" if code == "%Y" else f"{value:02d}"

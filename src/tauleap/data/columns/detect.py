@@ -5,7 +5,7 @@ The rules, in this order:
 1. A column without values, or with one value, is a constant.
 2. Two words such as yes and no are a boolean.
 3. Numbers, apart from marks such as "?" for missing values and at most 2 % of other cells, are a number. Digits with
-   leading zeros are codes, not numbers. Eight digits that all are days of 1900 to 2100 are dates.
+   leading zeros are codes, not numbers. 8 or 14 digits that all are days or seconds of 1900 to 2100 are dates.
 4. Whole numbers without repetition may be an ID; see :func:`id_reason`. Distinct decimals are numbers.
 5. Dates and times in one format are a date.
 6. Texts of five words or more on average that hardly repeat are free text, as are other texts of which fewer than one
@@ -193,11 +193,13 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
         plain, note = _without_marks(cells)
         texts = plain.values.tolist()
         found = number_format(texts, decimal=decimal, least=0.5) if plain is not cells else found
-    if all(len(text) == 8 and text.isdecimal() for text in texts) and len(texts) >= 5:
-        days, valid = DateFormat("%Y%m%d").parse(texts)
-        years = days.astype("datetime64[Y]").astype(np.int64) + 1970
-        if valid.all() and years.min() >= 1900 and years.max() <= 2100:
-            return Detected("date", f"days written as YYYYMMDD{note}", plain, date=DateFormat("%Y%m%d"), parsed=days)
+    for length, compact in ((8, "%Y%m%d"), (14, "%Y%m%d%H%M%S")):
+        if all(len(text) == length and text.isdecimal() for text in texts) and len(texts) >= 5:
+            days, valid = DateFormat(compact).parse(texts)
+            years = days.astype("datetime64[Y]").astype(np.int64) + 1970
+            if valid.all() and years.min() >= 1900 and years.max() <= 2100:
+                reason = f"dates written as {compact}{note}"
+                return Detected("date", reason, plain, date=DateFormat(compact), parsed=days)
     coded = _LEADING_ZERO.search("\n".join(["", *texts, ""])) is not None
     if found is not None and not coded:
         number, valid = found
