@@ -161,6 +161,7 @@ def test_the_description_has_types_reasons_and_the_way_to_change_them() -> None:
     ("values", "type_", "reason"),
     [
         (["$5.00", "$7.50", "$9.25"], "number", "decimal numbers with $, 3 distinct"),
+        (["5%", "7", "9%"], "category", "texts, 3 distinct"),  # 7 is not 7 %
         ([f"{3 * i} €" for i in range(60)], "number", "whole numbers with €, 60 distinct"),  # prices, not an ID
         (["07.50", "12.25", "07.50"], "number", "decimal numbers, 2 distinct"),
         (["0075", "1225"], "category", "texts, 2 distinct, digits with leading zeros"),

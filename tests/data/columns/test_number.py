@@ -40,7 +40,7 @@ def assert_round_trip(values: np.ndarray, bins: int = 100) -> NumberEncoder:
         decoded = encoder.decode(states, rng)
         assert (encoder.encode(decoded)[0] == states).all()
         alone = np.array([len(set(values[states == state])) == 1 for state in range(encoder.num_states)])[states]
-        assert (decoded[alone] == values[alone]).all()
+        assert (decoded[alone].astype(values.dtype) == values[alone]).all()
     assert NumberEncoder.from_config(json.loads(json.dumps(encoder.config()))) == encoder
     return encoder
 
@@ -200,6 +200,14 @@ def test_numbers_of_bins_that_are_refused(bins: int) -> None:
         ["1\u00a0234,5", "12,0", "9\u00a0999,9"],
         ["1'234.50", "5.00", "0.25"],
         ["1 234", "56", "7 890 123"],
+        [".5", "-.25", "1.75"],
+        ["€ -5,00", "€ 1.250,00", "€ 12,50"],
+        ["$-5", "$12", "$7"],
+        ["1e5", "2.5e-3", "-7e12"],
+        ["1E5", "2.5E7", "3E9"],
+        ["1e+05", "2.5e-03", "7e+00"],
+        ["5,000.25 kr", "-12.50 kr", "0.00 kr"],
+        ["1.50‰", "0.25‰", "2.00‰"],
     ],
 )
 def test_formats_of_numbers_come_back(texts: list[str]) -> None:

@@ -29,8 +29,11 @@ _AFFIXES = re.compile(
     rf"(?P<suffix>[ \u00a0\u202f]?(?:{_CURRENCY}|%|‰))?\)?"
 )
 _PREFIX, _SUFFIX = re.compile(rf"{_CURRENCY}[ \u00a0]?"), re.compile(rf"[ \u00a0\u202f]?(?:{_CURRENCY}|%|‰)")
-NEGATIVES = ("-", "−", "()")
-"""How negative numbers are written: with a hyphen, a minus sign, or in parentheses."""
+_FRACTIONS = ("%", "‰")
+NEGATIVES = ("-", "−", "()", "$-")
+"""How negative numbers are written: with a hyphen, a minus sign, in parentheses, or with a hyphen after the currency."""
+EXPONENTS = ("", "e", "E", "e0", "E0")
+"""How exponents are written: not at all, as in 1e+05, or as in 1e5."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,11 @@ class NumberFormat:
         prefix: A currency before every number, with the space after it. Default: empty.
         suffix: A currency or a percent sign after every number, with the space before it. Default: empty.
         plus: Whether positive numbers have a plus sign. Default: false.
-        negative: How negative numbers are written: ``"-"``, ``"−"`` or ``"()"``. Default: a hyphen.
-        exponent: ``"e"`` or ``"E"`` if every number has an exponent. Default: empty.
-        digits: Digits before the decimal separator, with leading zeros. Default: 1.
+        negative: How negative numbers are written: ``"-"``, ``"−"``, ``"()"``, or ``"$-"`` for a hyphen after the
+            currency. Default: a hyphen.
+        exponent: If every number has an exponent, ``"e"`` or ``"E"`` for 1e+05, ``"e0"`` or ``"E0"`` for 1e5. Default:
+            empty.
+        digits: Digits before the decimal separator, with leading zeros; 0 for .5. Default: 1.
 
     >>> NumberFormat(",").parse(["1,5", "x"])
     (array([1.5, nan]), array([ True, False]))
@@ -71,8 +76,8 @@ class NumberFormat:
             raise ValueError(f"prefix of a number format must be a currency, got {self.prefix!r}")
         if self.suffix and not _SUFFIX.fullmatch(self.suffix):
             raise ValueError(f"suffix of a number format must be a currency or a percent sign, got {self.suffix!r}")
-        if self.negative not in NEGATIVES or self.exponent not in ("", "e", "E"):
-            raise ValueError(f"negative must be one of {NEGATIVES} and exponent empty, 'e' or 'E'")
+        if self.negative not in NEGATIVES or self.exponent not in EXPONENTS:
+            raise ValueError(f"negative must be one of {NEGATIVES} and exponent one of {EXPONENTS}")
 
     def parse(self, texts: Sequence[str], valid: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers that texts stand for.
@@ -153,10 +158,13 @@ class NumberFormat:
         plus = bool(positive) and all(text[0] == "+" for text in positive)
         powers = [text for text in bare if "e" in text or "E" in text]
         exponent = "" if len(powers) < len(bare) else "E" if "E" in bare[0] else "e"
+        if exponent and any(re.search("[eE]-?[1-9][0-9]?$", text) for text in bare):
+            exponent += "0" if not any(re.search("[eE]([+]|-?0)", text) for text in bare) else ""
         mantissas = [re.split("[eE]", text)[0] for text in bare] if exponent else bare
         whole = [text.lstrip("+-").partition(self.decimal)[0] for text in mantissas]
         padded = not self.thousands and min(map(len, whole)) == max(map(len, whole)) > 1
         digits = len(whole[0]) if padded and any(text[0] == "0" for text in whole) else 1
+        digits = 0 if "" in whole and "0" not in whole else digits
         places = _fixed_places(mantissas, self.decimal)
         return replace(self, places=places, plus=plus, exponent=exponent, digits=min(digits, 30))
 
@@ -184,8 +192,8 @@ class NumberFormat:
             fields.text("suffix", 5),
             fields.flag("plus"),
             fields.text("negative", 2),
-            fields.text("exponent", 1),
-            fields.integer("digits", 1, 30),
+            fields.text("exponent", 2),
+            fields.integer("digits", 0, 30),
         )
 
     @property
@@ -205,7 +213,10 @@ class NumberFormat:
         if self.prefix:
             body = body.removeprefix(self.prefix.strip()).lstrip()
         if self.suffix:
-            body = body.removesuffix(self.suffix.strip()).rstrip()
+            suffix = self.suffix.strip()
+            if suffix in _FRACTIONS and not body.endswith(suffix):
+                return text + suffix  # 7 is not 7 %
+            body = body.removesuffix(suffix).rstrip()
         return sign + body
 
     def _matches_bare(self, texts: Sequence[str]) -> np.ndarray:
@@ -236,7 +247,9 @@ class NumberFormat:
         if not np.isfinite(value):
             return str(value)
         text = np.format_float_scientific(value, trim="-") if self.places is None else f"{value:.{self.places}e}"
-        return text.replace("e", self.exponent)
+        mantissa, power = text.split("e")
+        power = str(int(power)) if self.exponent[1:] else power
+        return f"{mantissa}{self.exponent[0]}{power}"
 
     def _dressed(self, text: str) -> str:
         """Return a plain number with signs, leading zeros, currency and percent sign."""
@@ -245,6 +258,10 @@ class NumberFormat:
         if self.digits > 1:
             whole, point, rest = body.partition(self.decimal)
             body = f"{whole:0>{self.digits}}{point}{rest}"
+        elif self.digits == 0 and body.startswith(f"0{self.decimal}"):
+            body = body[1:]
+        if is_negative and self.negative == "$-":
+            body, is_negative = f"-{body}", False
         body = f"{self.prefix}{body}{self.suffix}"
         if is_negative:
             return f"({body})" if self.negative == "()" else self.negative + body
@@ -334,6 +351,8 @@ def _with_affixes(sample: Sequence[str], texts: Sequence[str]) -> NumberFormat:
         negative = "()"
     elif any("−" in text for text in texts):
         negative = "−"
+    elif prefix and any(text.strip().startswith(f"{prefix}-") for text in texts):
+        negative = "$-"
     return NumberFormat(prefix=prefix, suffix=suffix, negative=negative)
 
 
