@@ -294,3 +294,35 @@ def test_options_for_frames_are_refused_for_other_data() -> None:
         tl.fit(np.zeros((4, 2), dtype=int), types={"a": "number"}, keep_rare=True)
     with pytest.raises(ValueError, match="there is no column 'q' to give a type"):
         tl.fit(frame(), types={"q": "number"})
+
+
+def test_a_repeated_option_adds_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.csv").write_text("a,b,c\n1,x,u\n2,y,v\n")
+    words = [
+        "train",
+        "--drop",
+        "q",
+        "--steps",
+        1,
+        tmp_path / "t.csv",
+        "--type",
+        "a=date",
+        "--type=b=number",
+        "--drop=r",
+    ]
+    errors = refused([*words, "--out", tmp_path / "run"], capsys)
+    assert len(errors) == 5
+    for text in ("column 'a': has no date", "column 'b': has no number", "no column 'q'", "no column 'r'"):
+        assert sum(text in line for line in errors) == 1, text
+    twice = refused(["train", tmp_path / "t.csv", "--type", "a=id", "--steps", 1, "--type", "a=text"], capsys)
+    assert twice == ["tauleap: error: --type takes COLUMN=TYPE, once per column, such as age=number; got a=text"]
+
+
+def test_another_table_in_the_folder_of_a_run_is_refused_in_a_few_words(
+    mixed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "orders.csv").write_bytes(mixed[0].read_bytes().replace(b"Ulm", b"Bonn"))
+    shutil.copytree(mixed[1], tmp_path / "run", symlinks=True)
+    errors = refused(["train", tmp_path / "orders.csv", "--steps", 3, "--out", tmp_path / "run"], capsys)
+    assert "holds a run of another recipe" in errors[-1]
+    assert len(errors[-1]) < 3000

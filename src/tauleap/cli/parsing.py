@@ -22,6 +22,8 @@ _DESCRIPTION = (
     "`tauleap --version` prints the version. "
     "Set the environment variable TAULEAP_TRACEBACK=1 to see the traceback of an error."
 )
+_SEVERAL = ("--type", "--drop", "--missing")
+"""Options that take several words, up to the next option."""
 _NARROWEST = 40
 """Columns; for help in fewer than about 20, tyro needs unbounded memory."""
 _UNWRAPPED = 10_000
@@ -81,7 +83,7 @@ def _expand(words: list[str]) -> list[str]:
     if words[:2] == ["demo", "music"]:
         return ["demo-music", *words[2:]]
     if words[:1] == ["train"]:
-        return _expand_header(words)
+        return _merge_repeated(_expand_header(words))
     if words[:1] != ["sample"]:
         return words
     expanded = []
@@ -105,6 +107,31 @@ def _expand_header(words: list[str]) -> list[str]:
         else:
             expanded.append(word)
     return expanded
+
+
+def _merge_repeated(words: list[str]) -> list[str]:
+    """Join the words of a repeated option: of ``--type a=x --type b=y`` tyro takes the last alone."""
+    names = [word.partition("=")[0] for word in words]
+    repeated = {name for name in _SEVERAL if names.count(name) > 1}
+    if not repeated:
+        return words
+    before: list[str] = []
+    values: dict[str, list[str]] = {}
+    after: list[str] = []
+    current = before
+    for word in words:
+        name, equals, value = word.partition("=")
+        if name in repeated:
+            current = values.setdefault(name, [name])
+            if equals:
+                current.append(value)
+                current = before  # such an option has one word: the next may be the file
+        elif word.startswith("--") and len(word) > 2:
+            current = after
+            current.append(word)
+        else:
+            current.append(word)
+    return [*before, *(word for group in values.values() for word in group), *after]
 
 
 def _empty_path(words: list[str]) -> str | None:

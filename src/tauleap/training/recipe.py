@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _check
+from tauleap._files.printable import one_line
 from tauleap._seeds import check_seed
 from tauleap.data import Dataset
 from tauleap.model import Model
@@ -21,6 +22,9 @@ from tauleap.objective import Objective
 from tauleap.observed import Observed
 from tauleap.storage.save import configuration
 from tauleap.training.masking import RandomMasks
+
+_MOST_SHOWN = 60
+"""Characters of a value in a message about two recipes: the encoder of a table may have a million."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +190,7 @@ def resolved(recipe: Recipe, model: Model, train: Dataset, held_out: Dataset | N
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return what decides the result and differs, as lines such as "settings.lr: 0.001 -> 0.002".
+    """Return what decides the result and differs, as lines such as "settings.lr: 0.001 -> 0.002"; long values are cut.
 
     Args:
         old: A result of :func:`resolved`.
@@ -202,7 +206,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         # A parameter that a later version added, at its default None, makes no difference.
         is_absent = all(value is None or value is absent for value in (a, b))
         if a != b and not is_absent and not changeable:
-            was, now = (("(nothing)" if v is absent else json.dumps(v)) for v in (a, b))
+            was, now = ("(nothing)" if v is absent else one_line(json.dumps(v), most=_MOST_SHOWN) for v in (a, b))
             lines.append(f"{key}: {was} -> {now}")
     return lines
 

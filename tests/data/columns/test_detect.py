@@ -58,6 +58,9 @@ def test_distinct_whole_numbers_of_small_tables() -> None:
     assert found(texts(range(1, 13)), "row") == "id"
     assert found(texts(range(1, 6)), "x") == "number"
     assert found(texts(RNG.permutation(60)[:40]), "x") == "id"
+    prices = texts(np.unique(RNG.lognormal(12, 0.4, 400) // 100 * 100).astype(int))
+    assert found(prices, "price") == "number"
+    assert found(texts(np.unique(RNG.normal(50_000, 9000, 150).astype(int))), "salary") == "number"
     populations = texts((10 ** RNG.uniform(3, 9, 200)).astype(int))
     assert found(populations, "population") == "number"
 
@@ -221,6 +224,24 @@ def test_digits_that_are_seconds_of_a_day_are_dates() -> None:
 def test_the_order_of_day_and_month_is_in_doubt_only_after_the_first_place() -> None:
     assert "order" not in detect("x", Cells.from_texts(["2024-01-02", "2024-03-04"])).reason
     assert "order" in detect("x", Cells.from_texts(["01/02/2024", "03/04/2024"])).reason
+
+
+def test_the_reason_says_why_a_column_of_almost_numbers_is_none() -> None:
+    column = Cells.from_texts([*(str(i % 9) for i in range(36)), "Total"])
+    assert detect("x", column).reason == "texts, 10 distinct; 97.2 % of the cells are numbers, and 'Total' is not"
+    days = Cells.from_texts([*(f"2024-01-{1 + i % 9:02d}" for i in range(30)), *["3.1.2024"] * 10])
+    assert detect("x", days).reason == "texts, 10 distinct; 75 % of the cells are dates, and '3.1.2024' is not"
+
+
+def test_every_mark_of_missing_values_is_named() -> None:
+    assert detect("x", Cells.from_texts(["1", "?", "-", "2"])).reason.endswith("'-' and '?' are missing")
+
+
+def test_a_format_that_fits_no_cell_is_named_with_the_type_that_fits() -> None:
+    days = table(d=["2024-01-01", "2024-01-02"], x=["1", "2"])
+    with pytest.raises(TableError, match=r"no date in the format %d\.%m\.%Y, .*'2024-01-01'.*; write --type d=date on"):
+        TableEncoder.fit(days, types={"d": "date:%d.%m.%Y"})
+    assert TableEncoder.fit(days, types={"d": "date"}).columns[0].encoder.type == "date"
 
 
 @pytest.mark.parametrize("mark", ["#DIV/0!", "#VALUE!", "#N/A", "\\N", "0000-00-00"])

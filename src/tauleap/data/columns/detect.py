@@ -14,6 +14,7 @@ The rules, in this order:
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", 
 _VALID = 0.98
 """Fraction of cells that must be numbers or dates; the others count as missing. Chosen, not measured."""
 _ROUNDED = "; whole numbers of more than 64 bits are rounded to 15 digits"
+_EVEN = 0.1
+"""Distance between an even distribution and that of numbers that count as even. Normal numbers have about .2."""
 _LEAST_ID = 20
 """Rows from which distinct texts are an ID."""
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
@@ -132,8 +135,8 @@ def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
     - the column is called id, no, key, index or the like, or
     - the numbers are consecutive and there are 10 or more, or
     - there are 20 or more, and as many random numbers of the same range would repeat with 95 % probability, or
-    - there are 100 or more, and the largest is at most 20 times the median. (Populations, for example, are distinct but
-      spread over orders of magnitude.)
+    - there are 100 or more, and they are spread evenly from the lowest to the highest. (Prices and populations, for
+      example, are distinct but heap up.)
 
     Args:
         name: The name of the column.
@@ -155,8 +158,15 @@ def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
     named = _ID_NAME.search(name) is not None or _ID_CASE.search(name) is not None
     # The probability that n random numbers of R differ is about exp(-n**2 / 2R).
     crowded = count >= _LEAST_ID and count * count / (2 * (high - low + 1)) >= 3
-    even = count >= 100 and high <= 20 * float(np.median(wide))
-    return found if named or crowded or even else None
+    return found if named or crowded or (count >= 100 and _is_even(wide)) else None
+
+
+def _is_even(values: np.ndarray) -> bool:
+    """Return whether numbers could be drawn uniformly from their range, by the Kolmogorov-Smirnov distance."""
+    count = len(values)
+    along = (np.sort(values) - values.min()) / (values.max() - values.min())
+    distance = float(np.abs(along - np.arange(count) / (count - 1)).max())
+    return distance <= max(_EVEN, 1.36 / math.sqrt(count))
 
 
 def _number(
@@ -217,7 +227,7 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
             note = _date_note(date, texts, values[valid]) + note + _bad_note(plain, valid, "dates")
             reason = f"dates written as {date.text}{note}"
             return Detected("date", reason, plain, date=date, parsed=values, valid=valid)
-    return _words(name, cells, coded)
+    return _words(name, cells, coded, _almost(plain, texts, found, date))
 
 
 def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
@@ -242,7 +252,8 @@ def _without_marks(cells: Cells) -> tuple[Cells, str]:
     if not found or len(cells.values) < len(found) + 2:
         return cells, ""
     plain = cells.without(found)
-    return plain, f"; {plain.marker!r} is missing"
+    marks = " and ".join(map(repr, sorted(found)))
+    return plain, f"; {marks} {'is' if len(found) == 1 else 'are'} missing"
 
 
 def _enough(cells: Cells, valid: np.ndarray) -> bool:
@@ -273,7 +284,22 @@ def _bad_note(cells: Cells, valid: np.ndarray, what: str) -> str:
     return f"; {bad:,} cells are no {what} and count as missing" if bad else ""
 
 
-def _words(name: str, cells: Cells, coded: bool) -> Detected:
+def _almost(
+    cells: Cells, texts: list[str], number: tuple[NumberFormat, np.ndarray] | None, date: DateFormat | None
+) -> str:
+    """Return a note about a column of texts of which most are numbers or dates."""
+    if number is None and date is None:
+        date = date_format(texts, least=0.5)
+    valid = number[1] if number is not None else np.zeros(0) if date is None else date.parse(texts)[1]
+    if valid.all() or len(valid) == 0:
+        return ""
+    part = float(cells.counts[valid].sum()) / cells.num_known
+    other = short(texts[int(np.flatnonzero(~valid)[0])])
+    kind = "numbers" if number is not None else "dates"
+    return f"; {math.floor(1000 * part) / 10:g} % of the cells are {kind}, and {other} is not" if part >= 0.5 else ""
+
+
+def _words(name: str, cells: Cells, coded: bool, note: str) -> Detected:
     texts, rows = cells.values.tolist(), cells.num_known
     distinct = len(texts)
     mean_words = float(np.average([text.count(" ") + 1 for text in texts], weights=cells.counts))
@@ -281,10 +307,10 @@ def _words(name: str, cells: Cells, coded: bool) -> Detected:
     if rows >= _LEAST_ID and distinct > 0.5 * rows and (mean_words >= 5 or mean_length > 100):
         return Detected("text", f"free text, {mean_words:.0f} words on average", cells)
     if distinct == rows >= _LEAST_ID:
-        return Detected("id", f"{distinct:,} texts without repetition", cells)
+        return Detected("id", f"{distinct:,} texts without repetition{note}", cells)
     if rows >= 100 and distinct > 0.9 * rows:
-        return Detected("text", f"{distinct:,} of {rows:,} texts are distinct", cells)
-    leading = ", digits with leading zeros" if coded else ""
+        return Detected("text", f"{distinct:,} of {rows:,} texts are distinct{note}", cells)
+    leading = ", digits with leading zeros" if coded else note
     return Detected("category", f"texts, {distinct:,} distinct{leading}", cells)
 
 
@@ -331,7 +357,8 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
                 reason += _date_note(date, texts, found[0][found[1]]) if not format_ else ""
                 return Detected("date", reason, cells, date=date, parsed=found[0], valid=found[1])
         shown = ", ".join(short(text) for text in texts[:3])
-        raise ValueError(f"column {name!r} has no {type_} in it, but for example {shown}")
+        what = f"{type_} in it" if not format_ else f"date in the format {format_}"
+        raise ValueError(f"column {name!r} has no {what}, but for example {shown}")
     if type_ == "date" and cells.kind != "date":
         raise ValueError(f"column {name!r} has {cells.kind} values, not dates")
     if type_ == "number" and cells.kind == "date":

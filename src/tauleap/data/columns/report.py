@@ -108,6 +108,6 @@ def _effect(column: Column) -> str:
         return f"{column.reason}; excluded, the output is empty"
     if isinstance(encoder, CategoryEncoder) and encoder.other is not None:
         frequent = f"the {len(encoder.categories):,} most frequent keep their states"
-        written = "drawn from the rare values" if encoder.rare else f"written as {encoder.other}"
+        written = "drawn from the rare values" if encoder.rare else f"written as {encoder.other} without --keep-rare"
         return f"{column.reason}; {frequent}, the others are {written}"
     return column.reason + ("; missing is a state" if column.missing_state else "")

@@ -159,7 +159,7 @@ class TableEncoder:
                 )
             except ValueError as error:
                 message = str(error).removeprefix(f"column {name!r} ")
-                wrong.append(Problem(message, type_remedy(name), column=name))
+                wrong.append(Problem(message, _type_that_fits(name, raw, types.get(name, "")), column=name))
                 continue
             columns.append(column)
         problems = [*wrong, *raw.problems]
@@ -309,6 +309,14 @@ class TableEncoder:
         if not isinstance(columns, list | tuple) or len(columns) > MOST_COLUMNS:
             raise ValueError(f"columns of a table must be a list of at most {MOST_COLUMNS:,} columns")
         return cls(tuple(map(Column.from_config, columns)), Dialect.from_config(fields.config["dialect"]))
+
+
+def _type_that_fits(name: str, raw: RawTable, given: str) -> str:
+    """Return what a user can write instead of a type that a column does not have."""
+    found = _type_of(name, raw, None).type
+    if found not in ("number", "date", "boolean", "category") or found == given:
+        found = "category"
+    return type_remedy(name, found)
 
 
 def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
