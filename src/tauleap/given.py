@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,13 +11,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tauleap.data.columns.condition import Condition
 from tauleap.data.format import Format
 from tauleap.data.table.format import TableFormat
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.conditions import ConditionDraw, draw_conditions
 
-_FEW = 0.1
+FEW = 0.1
 """The fraction of the rows below which the effective sample size is worth a warning."""
+IMPROBABLE = 1e-6
+"""The probability of all conditions at once below which they probably contradict each other: a network gives every
+combination of values some probability."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +58,7 @@ class GivenColumns:
         sets = {}
         for site, place in enumerate(encoder.sites):
             condition = encoder.columns[place].condition
-            if condition is not None:
+            if isinstance(condition, Condition):
                 weights = torch.zeros(num_states, dtype=torch.float64)
                 weights[: len(condition.weights)] = torch.from_numpy(condition.weights)
                 sets[site] = weights
@@ -81,10 +86,16 @@ class GivenColumns:
         drawn = draw_conditions(
             reverse, shape, self.sets, condition=condition, batch_size=batch_size, generator=generator
         )
-        if drawn.effective_size < _FEW * n:
+        if drawn.log_probability is not None and drawn.log_probability < math.log(IMPROBABLE):
             warnings.warn(
-                f"the effective sample size of the conditions is {drawn.effective_size:.0f} of {n} rows, because the "
-                "first condition makes the others improbable: write the least probable condition first",
+                f"by the model a row fulfils all conditions with probability {math.exp(drawn.log_probability):.1g}: "
+                "they may contradict each other, and samples may be unlike the data",
+                stacklevel=3,
+            )
+        if drawn.effective_size < FEW * n:
+            warnings.warn(
+                f"the {n} rows are worth about {drawn.effective_size:.0f} independent rows, because few rows fulfil "
+                "all conditions at once: draw more rows, or use wider ranges",
                 stacklevel=3,
             )
         return drawn

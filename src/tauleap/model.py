@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from tauleap import _check, _device
-from tauleap._batch_size import default_batch_size
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._seeds import check_seed, derive_seed
 from tauleap.data import Dataset
-from tauleap.data.format import Format
-from tauleap.data.memory import Kind, read, restore, restore_completed
+from tauleap.data.memory import restore, restore_completed
 from tauleap.data.observed_cells import known_cells
-from tauleap.denoise import Denoiser, Guided, Tempered
+from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import Estimate
-from tauleap.evaluate._mode import evaluating
-from tauleap.network.labels import num_labels
-from tauleap.noise import ForwardProcess
+from tauleap.given import GivenColumns
+from tauleap.model_parts import ModelParts
 from tauleap.observed import Observed
-from tauleap.reverse import ReverseProcess
+from tauleap.prediction import SitePrediction, best_rows, predict_sites, probability_tables, probability_tensor
 from tauleap.row_bits import mean_of_rows, original_bits, row_bits
-from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
-from tauleap.storage.save import save
+from tauleap.sampling import Sampler, SamplingPlan, choose_sampling
+from tauleap.sampling_run import SamplingRun, decoding_seed, new_generator
 
 
-class Model:
+class Model(ModelParts):
     """A generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
 
     Args:
@@ -52,47 +46,6 @@ class Model:
     torch.Size([2, 3])
     """
 
-    def __init__(
-        self,
-        process: ForwardProcess,
-        denoiser: Denoiser,
-        *,
-        shape: Sequence[int] | None = None,
-        form: Format | None = None,
-        kind: Kind | None = None,
-        about: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.reverse = ReverseProcess(process, denoiser)
-        self.shape = None if shape is None else tuple(_check.integer("a side of shape", n, least=1) for n in shape)
-        self.form = form
-        self.kind = Kind() if kind is None else kind
-        self.about: dict[str, Any] = dict(about or {})
-
-    @property
-    def process(self) -> ForwardProcess:
-        """The forward process, x0 -> x_t."""
-        return self.reverse.process
-
-    @property
-    def denoiser(self) -> Denoiser:
-        """The denoiser, x_t -> p(x0 given x_t)."""
-        return self.reverse.denoiser
-
-    @property
-    def num_states(self) -> int:
-        """Number of states S of the process, including the mask of an absorbing process."""
-        return self.process.num_states
-
-    @property
-    def num_labels(self) -> int | None:
-        """Number of class labels, ``num_classes`` of the network; None for an unconditional network."""
-        return num_labels(getattr(self.denoiser, "network", None))
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next((p.device for p in self.reverse.parameters()), _device.CPU)
-
     @_device.cpu_by_default
     def sample(
         self,
@@ -106,6 +59,7 @@ class Model:
         batch_size: int | None = None,
         condition: Tensor | None = None,
         guidance: float = 1.0,
+        given: Mapping[str, Any] | None = None,
         progress: bool = False,
         states: bool = False,
     ) -> Any:
@@ -122,6 +76,10 @@ class Model:
             condition: input of a conditional network, with one entry per sample. Default: none.
             guidance: guidance scale; above 1 it strengthens class conditioning (see :class:`tauleap.denoise.Guided`).
                 Default: 1.
+            given: conditions on columns of a table by their names, such as ``{"sex": "Female", "age": (30, 40)}``: a
+                value, a list of categories, a range (its ends are included, None is no end), or None for a missing
+                value. Several ranges or lists use importance weights: ``attrs["effective_sample_size"]`` of the frame
+                is the number of independent samples that they are worth. Default: none.
             progress: show a progress bar. Default: false.
             states: return int64 states (n, *shape), whatever the model was fitted on. Default: false.
 
@@ -131,8 +89,17 @@ class Model:
         n = _check.integer("n", n, least=0)
         if self.shape is None:
             raise ValueError("the model has no shape, which sampling needs: write Model(..., shape=...)")
-        x = self._run(n, None, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress)
-        return x if states else restore(x, self.kind, self.form, seed=_decoding_seed(seed))
+        columns = None if given is None else GivenColumns.of(self.form, given, self.num_states)
+        size = self._batch_size(batch_size, guidance)
+        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, progress)
+        drawn = run.draw((n, *self.shape), given=columns)
+        if states:
+            return drawn.x
+        form = self.form if columns is None else columns.form
+        out = restore(drawn.x, self.kind, form, seed=decoding_seed(seed))
+        if drawn.effective_size is not None and self.kind.name == "frame":
+            out.attrs["effective_sample_size"] = drawn.effective_size
+        return out
 
     def sampling_plan(
         self,
@@ -204,19 +171,89 @@ class Model:
         )
         if condition is not None:
             condition = condition.repeat(variants, *(1,) * (condition.ndim - 1))
-        number = variants * len(data)
-        out = self._run(
-            number, given, steps, sampler, grid, temperature, seed, batch_size, condition, guidance, progress
-        )
-        parts = out.reshape(variants, len(data), *data.shape)
+        size = self._batch_size(batch_size, guidance)
+        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, progress)
+        parts = run.draw(tuple(given.values.shape), given).x.reshape(variants, len(data), *data.shape)
         if states or (self.kind.name == "tensor" and data.source is None):
             return parts[0] if variants == 1 else parts
-        seeds = [_decoding_seed(seed, variant) for variant in range(variants)]
+        seeds = [decoding_seed(seed, variant) for variant in range(variants)]
         each = [
             restore_completed(part, data, observed, self.kind, self.form, seed=own)
             for part, own in zip(parts, seeds, strict=True)
         ]
         return each[0] if variants == 1 else each
+
+    @_device.cpu_by_default
+    def predict(
+        self,
+        x: Any,
+        observed: Any = None,
+        *,
+        numbers: Literal["mean", "median"] = "mean",
+        seed: int | None = None,
+        batch_size: int | None = None,
+        condition: Tensor | None = None,
+        states: bool = False,
+    ) -> Any:
+        """Return ``x`` with the best prediction of each unknown value, from one network evaluation per row.
+
+        Each value is predicted on its own, given the known ones: the most probable category or state, the mean or
+        median of numbers, and the median of dates. Unlike draws of :meth:`complete`, predictions vary too little and
+        need not fit each other.
+
+        Args:
+            x: see :meth:`complete`.
+            observed: see :meth:`complete`. Default: every value that is not missing is known.
+            numbers: the prediction for a number: "mean" has the least squared, "median" the least absolute error.
+                Default: "mean".
+            seed: only for other than absorbing noise, which draws the unknown values of the network's input. Default: a
+                random seed.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            states: return int64 states, the most probable ones, whatever the model was fitted on. Default: false.
+        """
+        if numbers not in ("mean", "median"):
+            raise ValueError(f'numbers must be "mean" or "median", got {numbers!r}')
+        data, rows, found = self._predictions(x, observed, seed, batch_size, condition)
+        best, form = best_rows(found, rows, self.form, numbers=numbers)
+        return best if states else restore_completed(best, data, observed, self.kind, form)
+
+    @_device.cpu_by_default
+    def predict_proba(
+        self,
+        x: Any,
+        observed: Any = None,
+        *,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        condition: Tensor | None = None,
+    ) -> Any:
+        """Return the probabilities of each unknown value given the known ones, from one network evaluation per row.
+
+        Args:
+            x: see :meth:`complete`.
+            observed: see :meth:`complete`. Default: every value that is not missing is known.
+            seed: see :meth:`predict`. Default: a random seed.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+
+        Returns:
+            For a table a dict from the names of columns with unknown values to frames, which have a row per unknown
+            value (with the index of ``x``) and a column per category, value or bin. For other data a tensor (n, *shape,
+            states), in which known values have probability 1.
+        """
+        data, rows, found = self._predictions(x, observed, seed, batch_size, condition)
+        if isinstance(self.form, TableFormat):
+            return probability_tables(found, self.form, data.source)
+        return probability_tensor(found, rows, self._data_states)
+
+    def _predictions(
+        self, x: Any, observed: Any, seed: int | None, batch_size: int | None, condition: Tensor | None
+    ) -> tuple[Dataset, Tensor, Iterator[SitePrediction]]:
+        data = self.encode(x)
+        rows, known = data.rows(torch.arange(len(data))), known_cells(data, observed, self.form)
+        options = {"batch_size": self._batch_size(batch_size), "condition": condition}
+        return data, rows, predict_sites(self.reverse, rows, known, generator=new_generator(seed), **options)
 
     @_device.cpu_by_default
     def bits_per_dim(
@@ -280,119 +317,9 @@ class Model:
     def _row_bits(
         self, data: Dataset, observed: Any, seed: int | None, batch_size: int | None, **options: Any
     ) -> Estimate[Tensor]:
-        size, generator = self.default_batch_size() if batch_size is None else batch_size, self._generator(seed)
-        return row_bits(self.reverse, self.form, data, observed, batch_size=size, generator=generator, **options)
-
-    def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
-        """Return how many rows are processed together by default.
-
-        Args:
-            evaluations: network evaluations per row that are batched together, such as 2 for guidance. Default: 1.
-            memory: bytes that a batch may take. Default: 1 GiB on a CPU (an eighth of the memory where that is less),
-                a quarter of the memory of an accelerator.
-        """
-        entries = math.prod(self.shape or (1,)) * self.num_states
-        return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
-
-    def encode(self, x: Any, *, load: bool = True) -> Dataset:
-        """Return data as a dataset of states.
-
-        Args:
-            x: rows of the type that the model was fitted on.
-            load: whether rows in a file are read into memory. Default: true.
-
-        Raises:
-            ValueError: the rows have another shape than those of the model.
-        """
-        allowed = self.process.data_states.reshape(-1, self.num_states).any(0)
-        data = read(x, form=self.form, num_states=int(allowed.nonzero().max()) + 1, load=load)
-        if self.shape is not None and data.shape != self.shape:
-            raise ValueError(f"x must have rows of shape {self.shape}, (n, *shape), got rows of shape {data.shape}")
-        return data
-
-    def to(self, device: torch.device | str) -> Model:
-        """Move the model itself, not a copy, to a device.
-
-        Args:
-            device: a device or its name, such as "cuda"; "auto" for the accelerator of this machine if there is one.
-
-        Returns:
-            The model.
-
-        Raises:
-            ValueError: No such device is known, or this machine does not have it.
-        """
-        device = _device.resolve(device)
-        _device.check_weights(self.denoiser, device)
-        self.reverse.to(device)
-        return self
-
-    @_device.cpu_by_default
-    def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
-        """Write ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`, and return the folder.
-
-        Args:
-            folder: a new or empty folder, or one that holds a model, which is replaced.
-            compact: round the weights to 16 bits, which halves the file; they are loaded as float32. Default: false.
-
-        Raises:
-            ValueError: the folder holds other files.
-        """
-        return save(self, folder, compact=compact)
-
-    def _run(
-        self,
-        n: int,
-        observed: Observed | None,
-        steps: int,
-        sampler: Sampler | None,
-        grid: Iterable[float] | Tensor | None,
-        temperature: float,
-        seed: int | None,
-        batch_size: int | None,
-        condition: Tensor | None,
-        guidance: float,
-        progress: bool,
-    ) -> Tensor:
-        denoiser = self.denoiser
-        if _check.positive("guidance", guidance) != 1:
-            if condition is None or self.num_labels is None:
-                raise ValueError(
-                    "guidance needs class labels: write condition=..., with a model whose network has num_classes"
-                )
-            denoiser = Guided(denoiser, guidance, null_label=self.num_labels)
-        if _check.positive("temperature", temperature) != 1:
-            denoiser = Tempered(denoiser, temperature)
-        reverse = self.reverse if denoiser is self.denoiser else ReverseProcess(self.process, denoiser)
-        shape = self.shape if observed is None else tuple(observed.values.shape[1:])
-        sites = math.prod(shape or ()) if observed is None or n == 0 else int((~observed.mask).flatten(1).sum(1).max())
-        plan = self.sampling_plan(steps=steps, sampler=sampler, grid=grid, sites=sites)
-        size = self.default_batch_size(evaluations=1 if guidance == 1 else 2) if batch_size is None else batch_size
-        with evaluating(reverse):
-            drawn = sample(
-                reverse,
-                plan.sampler,
-                (n, *(shape or ())),
-                grid=plan.grid,
-                final=plan.final,
-                observed=observed,
-                condition=condition,
-                batch_size=size,
-                generator=self._generator(seed),
-                progress=progress,
-            )
-        return drawn.x0.cpu()
-
-    def _generator(self, seed: int | None) -> torch.Generator:
-        generator = torch.Generator()
-        generator.seed() if seed is None else generator.manual_seed(check_seed(seed))
-        return generator
+        options |= {"batch_size": self._batch_size(batch_size), "generator": new_generator(seed)}
+        return row_bits(self.reverse, self.form, data, observed, **options)
 
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"Model({type(self.process).__name__}, {type(self.denoiser).__name__}{shape})"
-
-
-def _decoding_seed(seed: int | None, variant: int = 0) -> int:
-    """Return the seed of values inside bins, which follows from that of the sampler."""
-    return derive_seed(torch.Generator().seed() if seed is None else check_seed(seed), "values", variant)

@@ -388,7 +388,7 @@ def test_a_model_of_pictures_takes_arrays_of_them(
     completed = ImageFormat(3, 4, 4).read(Path(filled["files"][1])).x[0]
     assert np.array_equal(completed[:, :2].numpy(), rows[0].transpose(2, 0, 1)[:, :2])
     printed = refused([*ask[:-1], tmp_path / "d"], capsys)
-    assert "has no missing values to sample: make pixels of a PNG transparent, or name the observed values" in printed
+    assert "has no missing values to fill in: make pixels of a PNG transparent, or name the observed values" in printed
 
 
 def test_correctors_are_those_of_the_library(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -138,7 +138,7 @@ def test_given_cells_are_not_changed(
     assert "3 values of 2 rows sampled" in said  # Bonn stays
     (tmp_path / "e.csv").write_text("town,size,count,day,sold\nBonn,1.50,3,01.03.2024,yes\n")
     assert (
-        "has no missing values to sample: leave cells empty, or name"
+        "has no missing values to fill in: leave cells empty, or name"
         in refused(["complete", run, tmp_path / "e.csv", "--out", tmp_path / "e"], capsys)[-1]
     )
     head, first, second = (tmp_path / "d" / "completed.csv").read_text().splitlines()

@@ -394,7 +394,7 @@ def test_empty_cells_are_filled_and_the_others_kept(
             assert "" not in new
             assert all(a in ("", b) for a, b in zip(old, new, strict=True))
     assert "exists already" in refused(["complete", run, data, "--out", tmp_path / "c"], capsys)
-    assert "no missing values to sample" in refused(
+    assert "no missing values to fill in" in refused(
         ["complete", run, facts["files"][0], "--out", tmp_path / "d"], capsys
     )
     assert not (tmp_path / "d").exists()

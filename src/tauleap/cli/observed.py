@@ -7,7 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from torch import Tensor
+
+    from tauleap.data import Dataset, Format
 
 
 def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) -> Tensor:
@@ -48,6 +52,29 @@ def observed_mask(text: str, shape: tuple[int, ...], names: Sequence[str] = ()) 
             ) from error
         mask[first:last] = True
     return mask.reshape(shape)
+
+
+def observed_values(text: str | None, form: Format, data: Dataset, file: Path | None) -> Tensor:
+    """Return which values are conditioned on if they are not missing, bool (n, *shape).
+
+    Args:
+        text: The value of the option; None for all values that are not missing.
+        form: The format of the rows.
+        data: The rows.
+        file: Their file, for messages.
+
+    Raises:
+        ValueError: Every value is known.
+    """
+    import torch
+
+    mask = None if text is None else observed_mask(text, form.shape, form.site_names)
+    known = data.known()
+    observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
+    # Cells of a table that cannot be read are unknown to the model, but they stay as they are.
+    if not bool(form.filled(data, observed).any()):
+        raise ValueError(f"{file} has no missing values to fill in: {form.completion_remedy}")
+    return observed
 
 
 def _position(text: str, default: int | None, sites: int) -> int:

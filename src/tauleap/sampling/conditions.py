@@ -6,8 +6,9 @@ is drawn given those before it, and the rows are weighted by the product of the 
 
     w = prod_k p(x_k in A_k | x_1 .. x_(k-1)),
 
-and resampled by these weights. The more the weights vary, the fewer different rows are left: the effective sample size
-is (sum w)^2 / sum w^2.
+and resampled by these weights. The first factor is the same in all rows, so that the least probable set comes first.
+The more the weights vary, the fewer different rows are left: the effective sample size of the weighted rows is
+(sum w)^2 / sum w^2.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _draw
-from tauleap._shapes import States
+from tauleap._shapes import SiteMask, States
 from tauleap.noise import Absorbing
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
-_CANDIDATES = 2
-"""Rows that are drawn for each that is returned, if they are resampled."""
+_CANDIDATES, _LEAST_CANDIDATES = 2, 1024
+"""Rows that are drawn for each that is returned if they are resampled, and in all. Resampling few rows would be biased
+towards the law without weights, and only the restricted sites of these rows are drawn."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +38,13 @@ class ConditionDraw:
 
     observed: Observed
     """The restricted sites with their states."""
+    weighted: bool
+    """Whether the rows were resampled by weights."""
     effective_size: float
-    """The effective sample size of the resampled rows, at most their number."""
-    log_probability: float
-    """The logarithm of the model's probability that all sites are in their sets given the fixed ones, estimated."""
+    """The number of independent rows that they are worth: the effective sample size of the weighted rows, at most n."""
+    log_probability: float | None
+    """The logarithm of the model's probability that all sites are in their sets, estimated if there are several sets;
+    None for other than absorbing noise, for which it would take many evaluations."""
 
 
 def draw_conditions(
@@ -63,7 +68,7 @@ def draw_conditions(
         generator: The source of randomness. Default: that of torch.
 
     Raises:
-        ValueError: A set is empty, or the noise is not absorbing.
+        ValueError: A set is empty, no row can be in all sets, or the noise is not absorbing.
 
     >>> from tauleap.denoise import ExactDenoiser
     >>> from tauleap.noise import LogLinear
@@ -89,61 +94,71 @@ def draw_conditions(
             "give one value, or fit with process='absorbing'"
         )
     resampled = len(open_sets) > 1
-    rows = n * (_CANDIDATES if resampled else 1)
     if condition is not None and resampled:
-        condition = condition.repeat_interleave(_CANDIDATES, 0)
+        raise ValueError(
+            "rows with conditions of their own cannot be resampled, which several ranges need: give one range, or one "
+            "value for each of the others"
+        )
+    rows = max(_CANDIDATES * n, _LEAST_CANDIDATES) if resampled else n
+    draws = _SiteDraws(reverse, mask, condition, rows if batch_size is None else batch_size, generator)
     x = torch.zeros(rows, *site_shape, dtype=torch.int64, device=reverse.device)
     flat, known = x.flatten(1), torch.zeros_like(x, dtype=torch.bool)
+    log_fixed = torch.zeros((), dtype=torch.float64)
+    one = torch.zeros(1, dtype=torch.int64, device=x.device)
     for site, state in fixed.items():
+        if isinstance(process, Absorbing):
+            log_fixed += draws.allowed(x, known, one, site, sets[site]).sum().log().cpu()
         flat[:, site], known.flatten(1)[:, site] = state, True
-    log_weight = torch.zeros(rows, dtype=torch.float64)
-    first_mass = 0.0
-    for number, (site, weights) in enumerate(open_sets.items()):
-        masses = _draw_site(reverse, mask, x, known, site, weights, condition, batch_size, generator)
-        log_weight += masses.log()
-        first_mass = float(masses.mean().log()) if number == 0 else first_mass
-    if not resampled:
-        return ConditionDraw(Observed(known, x), float(n), first_mass if open_sets else 0.0)
-    if bool(log_weight.isneginf().all()):
+    log_weight = log_fixed.repeat(rows)
+    order = list(open_sets)
+    if resampled:
+        order.sort(key=lambda site: float(draws.allowed(x, known, one, site, open_sets[site]).sum()))
+    for site in order:
+        log_weight += draws.draw(x, known, site, open_sets[site]).log()
+    if bool(log_weight.isneginf().all() if resampled else log_weight.isneginf().any()):
         raise ValueError("no row can fulfil all conditions at once, by the model: leave one of them out")
-    # Every row's own candidates when a label belongs to it, else all of them together.
+    total = float(log_weight.logsumexp(0)) - math.log(rows) if isinstance(process, Absorbing) else None
+    if not resampled:
+        return ConditionDraw(Observed(known, x), False, float(n), total)
     weight = (log_weight - log_weight.max()).exp()
-    effective = float(weight.sum().square() / weight.square().sum()) * n / rows
-    chosen = _resampled(weight, n, generator) if condition is None else _own_candidate(weight, n, generator)
-    total = float(log_weight.logsumexp(0)) - math.log(rows)
-    chosen = chosen.to(x.device)
-    return ConditionDraw(Observed(known[chosen], x[chosen]), effective, total)
+    effective = min(float(n), float(weight.sum().square() / weight.square().sum()))
+    chosen = _resampled(weight, n, generator).to(x.device)
+    return ConditionDraw(Observed(known[chosen], x[chosen]), True, effective, total)
 
 
-def _draw_site(
-    reverse: ReverseProcess,
-    mask: int,
-    x: States,
-    known: Tensor,
-    site: int,
-    weights: Tensor,
-    condition: Tensor | None,
-    batch_size: int | None,
-    generator: torch.Generator | None,
-) -> Tensor:
-    """Draw a site of all rows in place, and return the probability of its set in each row."""
-    masses = []
-    weights = weights.to(x.device, torch.float64)
-    sites = x[:1].numel()
-    for part in torch.arange(len(x), device=x.device).split(len(x) if batch_size is None else batch_size):
+@dataclass(frozen=True)
+class _SiteDraws:
+    """Draw one site of many rows, of which some sites are known."""
+
+    reverse: ReverseProcess
+    mask: int
+    condition: Tensor | None
+    batch_size: int
+    generator: torch.Generator | None
+
+    def allowed(
+        self, x: States, known: SiteMask, part: Tensor, site: int, weights: Float[Tensor, " states"]
+    ) -> Float[Tensor, "n states"]:
+        """Return p(x0 of the site | the known sites) times the weights of the states, in some of the rows."""
         observed = Observed(known[part], x[part])
-        masked = torch.where(known[part], x[part], mask)
-        given = None if condition is None else condition[part.to(condition.device)].to(x.device)
-        posterior = reverse.posterior(masked, 1.0, observed=observed, condition=given)
-        places = torch.arange(len(part), device=x.device) * sites + site
-        allowed = posterior.at(places).to(torch.float64).softmax(-1) * weights
-        mass = allowed.sum(-1)
-        # A row that cannot be in the set has weight 0: any allowed state will do.
-        allowed = torch.where(mass[:, None] > 0, allowed, weights)
-        drawn = _draw.categorical(allowed, generator)
-        x.flatten(1)[part, site], known.flatten(1)[part, site] = drawn, True
-        masses.append(mass.cpu())
-    return torch.cat(masses)
+        masked = torch.where(known[part], x[part], self.mask)
+        given = None if self.condition is None else self.condition[part.to(self.condition.device)].to(x.device)
+        posterior = self.reverse.posterior(masked, 1.0, observed=observed, condition=given)
+        places = torch.arange(len(part), device=x.device) * x[:1].numel() + site
+        return posterior.at(places).to(torch.float64).softmax(-1) * weights.to(x.device, torch.float64)
+
+    def draw(self, x: States, known: SiteMask, site: int, weights: Float[Tensor, " states"]) -> Tensor:
+        """Draw the site of all rows in place, and return the probability of its set in each row."""
+        masses = []
+        for part in torch.arange(len(x), device=x.device).split(self.batch_size):
+            allowed = self.allowed(x, known, part, site, weights)
+            mass = allowed.sum(-1)
+            # A row that cannot be in the set has weight 0: any allowed state will do.
+            allowed = torch.where(mass[:, None] > 0, allowed, weights.to(x.device, torch.float64))
+            x.flatten(1)[part, site] = _draw.categorical(allowed, self.generator)
+            masses.append(mass.cpu())
+        known.flatten(1)[:, site] = True
+        return torch.cat(masses)
 
 
 def _resampled(weight: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
@@ -153,10 +168,3 @@ def _resampled(weight: Tensor, n: int, generator: torch.Generator | None) -> Ten
     chosen = torch.searchsorted(weight.cumsum(0), places).clamp(max=len(weight) - 1)
     order = _draw.uniforms((n,), weight.device, generator).argsort()
     return chosen[order]
-
-
-def _own_candidate(weight: Tensor, n: int, generator: torch.Generator | None) -> Tensor:
-    """Return one of the candidates of each row."""
-    own = weight.reshape(n, _CANDIDATES)
-    own = torch.where(own.sum(1, keepdim=True) > 0, own, 1.0)
-    return torch.arange(n) * _CANDIDATES + _draw.categorical(own, generator)

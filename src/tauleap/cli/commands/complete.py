@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
@@ -30,15 +31,15 @@ from tauleap.cli.signals import importing
 
 @dataclass(frozen=True)
 class Complete:
-    """Sample the missing values of a file, given its observed values.
+    """Fill in the missing values of a file, given its observed values.
 
     Missing are empty cells of a table, the end of a text or melody, transparent pixels, or all sites that --observed
-    does not name.
+    does not name. They are drawn from the model, or predicted one by one from a single network evaluation per row.
     """
 
     GROUPS: ClassVar = {
         "data": ("observed",),
-        "sampling": ("variants", "steps", "sampler", "sampler_option", "temperature", "seed"),
+        "sampling": ("mode", "variants", "steps", "sampler", "sampler_option", "temperature", "seed"),
         "resource": ("batch_size", "device"),
         "output": ("out", "json"),
     }
@@ -46,6 +47,7 @@ class Complete:
         "tauleap complete music-small                               # continues the Ode to Joy",
         "tauleap complete runs/adult gaps.csv                       # fills empty cells",
         "tauleap complete runs/adult rows.csv --observed age,sex    # resamples all other columns",
+        "tauleap complete runs/adult gaps.csv --mode best           # the best guess for each empty cell",
         "tauleap complete runs/novel start.txt --variants 3",
     )
 
@@ -54,6 +56,9 @@ class Complete:
     """File to complete, of the same kind as the training data. Default: the Ode to Joy for models of music."""
     observed: str | None = None
     """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: non-missing."""
+    mode: Literal["draw", "best", "probabilities"] = "draw"
+    """Sample from the model (draw); predict each value alone, the most probable state, the mean of numbers or the median
+    of dates (best); or write all probabilities of each value of a table (probabilities)."""
     variants: int = 1
     """Completions per row, >= 1."""
     steps: Steps = SAMPLING_STEPS
@@ -78,6 +83,8 @@ class Complete:
         check_seed(self.seed, name="--seed")
         check_temperature(self.temperature)
         check_option(self.sampler, self.sampler_option)
+        if self.mode != "draw":
+            self._check_prediction()
         if len(self.file) > 1:
             names = ", ".join(map(str, self.file))
             raise ValueError(f"expected one file, got {len(self.file)}: {names}; run the command once per file")
@@ -95,3 +102,10 @@ class Complete:
             from tauleap.cli.run.complete import run
 
         run(self, file, out)
+
+    def _check_prediction(self) -> None:
+        """Raise ValueError for an option of sampling, which a prediction does not use."""
+        for name in ("variants", "steps", "sampler", "sampler_option", "temperature"):
+            field = next(field for field in dataclasses.fields(self) if field.name == name)
+            if getattr(self, name) != field.default:
+                raise ValueError(f"--{name.replace('_', '-')} needs --mode draw, got --mode {self.mode}: leave it out")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
 from tauleap._seeds import check_seed
+from tauleap.cli.help import Metavar
 from tauleap.cli.options import (
     DeviceName,
     ImageFileFormat,
@@ -38,7 +39,7 @@ class Sample:
 
     GROUPS: ClassVar = {
         "sampling": (
-            *("n", "steps", "sampler", "sampler_option", "temperature", "label", "guidance", "seed"),
+            *("n", "given", "steps", "sampler", "sampler_option", "temperature", "label", "guidance", "seed"),
             *("correctors", "corrector_scale", "corrector_start"),
         ),
         "resource": ("batch_size", "memory", "device", "shard"),
@@ -47,6 +48,7 @@ class Sample:
     EXAMPLES: ClassVar = (
         "tauleap sample toy -n 1000",
         "tauleap sample runs/adult -n 10000 --seed 1 --out more-samples",
+        "tauleap sample runs/adult --given sex=Female age=30:40 'education=Bachelors|Masters'",
         "tauleap sample mnist-small -n 20 --label 0,1,2 --guidance 2",
         "tauleap sample runs/adult -n 1000000 --shard 1/4   # one of four processes, same --out for all",
     )
@@ -54,6 +56,9 @@ class Sample:
     run_folder: RunFolder
     n: int = 64
     """Number of samples, 1 to 100,000,000; also -n."""
+    given: Annotated[tuple[str, ...], Metavar("COLUMN=VALUE ...")] = ()
+    """Conditions on columns of a table: a value, a range of numbers LOW:HIGH or dates LOW..HIGH whose ends are included
+    (either may be left out), categories A|B, or nothing for missing. Default: none."""
     steps: Steps = SAMPLING_STEPS
     sampler: SamplerChoice = None
     sampler_option: SamplerOption = None

@@ -1,4 +1,4 @@
-"""The work of ``tauleap complete``: completions in a folder that is created when all files are written."""
+"""The work of ``tauleap complete``: draws or predictions in a folder that is created when all files are written."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from rich.console import Console
 from rich.progress import track
 from torch import Tensor
@@ -16,8 +15,9 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._seeds import derive_seed
 from tauleap.cli.commands.complete import Complete
 from tauleap.cli.model import load_model, rows_at_once
-from tauleap.cli.observed import observed_mask
+from tauleap.cli.observed import observed_values
 from tauleap.cli.output import files_line, print_result
+from tauleap.cli.run.predict import predict
 from tauleap.cli.samplers import make_sampler
 from tauleap.data import Dataset, Format
 from tauleap.data.music.format import MusicFormat
@@ -54,6 +54,8 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
     """
     model, form = load_model(options.run_folder, options.device)
     data, report = (form.completion_start(), []) if file is None else form.read_with_report(file)
+    if options.mode != "draw":
+        return predict(options, model, form, data, file, out, report)
     with explaining_full_disk(out):
         done = complete(options, model, form, data, file)
         files = _write(done, form, data, out, options.seed)
@@ -87,13 +89,8 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     Raises:
         ValueError: Every value is known.
     """
-    mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
-    known = data.known()
-    observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
-    known = known & observed
-    # Cells of a table that cannot be read are unknown to the model, but they stay as they are.
-    if not bool(form.filled(data, observed).any()):
-        raise ValueError(f"{file} has no missing values to sample: {form.completion_remedy}")
+    observed = observed_values(options.observed, form, data, file)
+    known = data.known() & observed
     x = data.in_memory().long().expand(options.variants, *data.x.shape).clone()
     incomplete = (~known).reshape(len(data), -1).any(1).nonzero().flatten()
     size = rows_at_once(model, options.batch_size)

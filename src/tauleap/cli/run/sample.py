@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+import shlex
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -17,6 +19,7 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._seeds import derive_seed
 from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
 from tauleap.cli.commands.sample import Sample
+from tauleap.cli.given import Conditions, describe_conditions, parse_given
 from tauleap.cli.labels import cycled_labels, read_labels
 from tauleap.cli.model import fingerprint, load_model, rows_at_once
 from tauleap.cli.options import Shard
@@ -55,6 +58,7 @@ class Request:
     grid: str = "uniform"
     end: float = 1e-3
     final: str = "sample"
+    given: str | None = None
 
 
 def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) -> None:
@@ -70,6 +74,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     model, form = load_model(options.run_folder, options.device)
     if options.format is not None and form.kind != "images":
         raise ValueError(f"--format needs a model of images, and this is a model of {form.kind}: leave it out")
+    given = None if not options.given else parse_given(options.given, form)
     labels = None if options.label is None else read_labels(options.label, model)
     size = options.batch_size
     if size is None and options.memory is None:
@@ -96,11 +101,17 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
         grid=plan.grid_name,
         end=plan.grid[-1],
         final=plan.final,
+        given=shlex.join(options.given) or None,
     )
+    conditions: Conditions | None = None
+    if given is not None:
+        conditions = describe_conditions(model, given, request.n, request.batch_size, request.seed)
+        form = conditions.form
     with explaining_full_disk(out):
-        done = draw_to(out, model, form, request, shard=shard, progress=not options.json)
+        done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json)
     facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
     facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
+    facts |= {} if conditions is None else {"conditions": conditions.as_json()}
     if not done.files:
         parts = math.ceil(request.n / request.batch_size)
         lines = [f"shard {shard} is done; the other shards have {done.missing} of {parts} blocks left"]
@@ -111,6 +122,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     shown = ["already complete:"]
     if done.first is not None:
         shown = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
+    shown += [] if conditions is None else [str(conditions)]
     return print_result(options.json, facts, [*shown, f"{options.n} samples: {files_line(done.files, out)}"])
 
 
@@ -149,15 +161,23 @@ def plan_of(
 
 
 def draw_to(
-    out: Path, model: Model, form: Format, request: Request, *, shard: Shard | None = None, progress: bool = True
+    out: Path,
+    model: Model,
+    form: Format,
+    request: Request,
+    given: Mapping[str, Any] | None = None,
+    *,
+    shard: Shard | None = None,
+    progress: bool = True,
 ) -> ResumeResult:
     """Sample the blocks of a shard that are missing; if then all are there, write the files of the samples.
 
     Args:
         out: The folder.
         model: The model.
-        form: The format of the files.
+        form: The format of the files, which decodes to values that the conditions allow.
         request: What decides the samples.
+        given: Conditions on columns, as :meth:`tauleap.Model.sample` takes them. Default: none.
         shard: Which blocks this process samples. Default: all.
         progress: Whether to show a progress bar. Default: true.
     """
@@ -168,7 +188,7 @@ def draw_to(
     sampler.check(model.process)
 
     def make(first: int, rows: int) -> Tensor:
-        x = _make(blocks, first, rows, model, sampler, request)
+        x = _make(blocks, first, rows, model, sampler, request, given)
         # Each row has its own files: those of a process that is killed before this line are written at the end.
         if isinstance(form, RowFiles) and request.format is None:
             form.write_rows(x, out, first=first)
@@ -184,18 +204,30 @@ def _with_correctors(sampler: Sampler, correctors: int, scale: float, start: flo
     return sampler if correctors == 0 else WithCorrector(sampler, correctors, scale=scale, start=start)
 
 
-def _make(blocks: Blocks, first: int, rows: int, model: Model, sampler: Sampler, request: Request) -> Tensor:
-    x = model.sample(
-        rows,
-        steps=request.steps,
-        sampler=sampler,
-        temperature=request.temperature,
-        seed=derive_seed(request.seed, "rows", first),
-        batch_size=rows,
-        condition=None if request.labels is None else cycled_labels(request.labels, first, rows),
-        guidance=request.guidance,
-        states=True,
-    )
+def _make(
+    blocks: Blocks,
+    first: int,
+    rows: int,
+    model: Model,
+    sampler: Sampler,
+    request: Request,
+    given: Mapping[str, Any] | None,
+) -> Tensor:
+    with warnings.catch_warnings():
+        if given is not None:
+            warnings.simplefilter("ignore")  # One line about all blocks is printed instead.
+        x = model.sample(
+            rows,
+            steps=request.steps,
+            sampler=sampler,
+            temperature=request.temperature,
+            seed=derive_seed(request.seed, "rows", first),
+            batch_size=rows,
+            condition=None if request.labels is None else cycled_labels(request.labels, first, rows),
+            guidance=request.guidance,
+            given=given,
+            states=True,
+        )
     blocks.save(first, x)
     return x
 

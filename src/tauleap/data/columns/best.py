@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -17,29 +16,6 @@ _POSITIONS = (np.arange(64) + 0.5) / 64
 """Inside a state, over which its values are averaged."""
 
 
-@dataclass(frozen=True, eq=False)
-class FixedValues:
-    """Decode to given values, one per row, whatever the states are: a condition of :class:`Column`.
-
-    Args:
-        values: The values in the type of the encoder.
-    """
-
-    values: np.ndarray
-
-    def decode(self, encoder: Any, states: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-        """Return the values.
-
-        Args:
-            encoder: Not used.
-            states: One per row.
-            rng: Not used.
-        """
-        if len(states) != len(self.values):
-            raise ValueError(f"there are {len(self.values)} fixed values for {len(states)} rows")
-        return self.values
-
-
 def best_values(column: Column, probs: np.ndarray, *, centre: Centre = "mean") -> np.ndarray:
     """Return the best value of each row: a mean or median of numbers, a median of dates, the mode of the rest.
 
@@ -50,9 +26,9 @@ def best_values(column: Column, probs: np.ndarray, *, centre: Centre = "mean") -
         probs: Probabilities of its states, (rows, num_states).
         centre: For numbers: "mean" has the least squared error, "median" the least absolute error. Default: "mean".
 
-    >>> encoder = NumberEncoder.fit(np.array([1.0, 2.0, 4.0]))
+    >>> encoder = NumberEncoder.fit(np.array([1.5, 2.0, 4.0]))
     >>> best_values(Column("x", encoder), np.array([[0.5, 0.0, 0.5], [0.2, 0.6, 0.2]]))
-    array([2, 2])
+    array([2.8, 2.3])
     """
     encoder = column.encoder
     known = np.asarray(probs, dtype=np.float64)[:, : encoder.num_states]

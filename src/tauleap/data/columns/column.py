@@ -10,7 +10,7 @@ import numpy as np
 from tauleap.data.columns.boolean import BooleanEncoder
 from tauleap.data.columns.category import CategoryEncoder, spelling
 from tauleap.data.columns.cells import Cells, objects
-from tauleap.data.columns.condition import Condition
+from tauleap.data.columns.condition import AllowedValues
 from tauleap.data.columns.date import DateEncoder
 from tauleap.data.columns.date_text import DateFormat, date_format
 from tauleap.data.columns.detect import Detected
@@ -60,7 +60,7 @@ class Column:
     header: str | None = None
     reason: str = field(default="", compare=False)
     date: DateFormat | None = field(default=None, compare=False)
-    condition: Condition | None = field(default=None, compare=False)
+    condition: AllowedValues | None = field(default=None, compare=False)
 
     @property
     def num_states(self) -> int:

@@ -1,7 +1,11 @@
-"""Conditions on columns: a value, a list of values or a range, as the states and values that they allow."""
+"""Conditions on columns: a value, a list of values or a range, as the states and values that they allow.
+
+A column with a condition decodes to allowed values only, and one with fixed values to these.
+"""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -25,8 +29,38 @@ _NAMED = 10
 """Categories that a message names."""
 
 
+class AllowedValues(ABC):
+    """Decode states to some of their values."""
+
+    @abstractmethod
+    def decode(self, encoder: Any, states: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+        """Return one allowed value per state.
+
+        Args:
+            encoder: The encoder of the column.
+            states: Allowed states.
+            rng: The source of randomness. Default: a new one without a seed.
+        """
+
+
 @dataclass(frozen=True, eq=False)
-class Condition:
+class FixedValues(AllowedValues):
+    """Decode to given values, one per row, whatever the states are.
+
+    Args:
+        values: The values in the type of the encoder.
+    """
+
+    values: np.ndarray
+
+    def decode(self, encoder: Any, states: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
+        if len(states) != len(self.values):
+            raise ValueError(f"there are {len(self.values)} fixed values for {len(states)} rows")
+        return self.values
+
+
+@dataclass(frozen=True, eq=False)
+class Condition(AllowedValues):
     """Hold what a condition allows of a column.
 
     Args:
@@ -50,13 +84,6 @@ class Condition:
         return int(states[0]) if len(states) == 1 else None
 
     def decode(self, encoder: Any, states: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
-        """Return one allowed value per state.
-
-        Args:
-            encoder: The encoder of the column.
-            states: Allowed states.
-            rng: The source of randomness. Default: a new one without a seed.
-        """
         if self.value is not None:
             return np.repeat(self.value, len(states))
         if not isinstance(encoder, NumberEncoder | DateEncoder):
@@ -96,8 +123,10 @@ def parse_condition(column: Column, text: str) -> Any:
 
     Args:
         column: The column.
-        text: The text after the equals sign.
+        text: The text after the equals sign; empty for a missing value.
     """
+    if not text:
+        return None
     mark = {NumberEncoder: ":", DateEncoder: ".."}.get(type(column.encoder))
     if mark is not None and mark in text:
         low, _, high = text.partition(mark)

@@ -1,0 +1,137 @@
+"""The parts of a model, and what needs no sampling: encoding, batch sizes, devices and files."""
+
+from __future__ import annotations
+
+import math
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from tauleap import _check, _device
+from tauleap._batch_size import default_batch_size
+from tauleap.data import Dataset
+from tauleap.data.format import Format
+from tauleap.data.memory import Kind, read
+from tauleap.denoise import Denoiser
+from tauleap.network.labels import num_labels
+from tauleap.noise import ForwardProcess
+from tauleap.reverse import ReverseProcess
+from tauleap.storage.save import save
+
+_M = TypeVar("_M", bound="ModelParts")
+
+
+class ModelParts(ABC):
+    """Hold the parts of a model; see :class:`tauleap.Model`."""
+
+    def __init__(
+        self,
+        process: ForwardProcess,
+        denoiser: Denoiser,
+        *,
+        shape: Sequence[int] | None = None,
+        form: Format | None = None,
+        kind: Kind | None = None,
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.reverse = ReverseProcess(process, denoiser)
+        self.shape = None if shape is None else tuple(_check.integer("a side of shape", n, least=1) for n in shape)
+        self.form = form
+        self.kind = Kind() if kind is None else kind
+        self.about: dict[str, Any] = dict(about or {})
+
+    @property
+    def process(self) -> ForwardProcess:
+        """The forward process, x0 -> x_t."""
+        return self.reverse.process
+
+    @property
+    def denoiser(self) -> Denoiser:
+        """The denoiser, x_t -> p(x0 given x_t)."""
+        return self.reverse.denoiser
+
+    @property
+    def num_states(self) -> int:
+        """Number of states S of the process, including the mask of an absorbing process."""
+        return self.process.num_states
+
+    @property
+    def _data_states(self) -> int:
+        """The number of states that data can have, up to the last one."""
+        return int(self.process.data_states.reshape(-1, self.num_states).any(0).nonzero().max()) + 1
+
+    @property
+    def num_labels(self) -> int | None:
+        """Number of class labels, ``num_classes`` of the network; None for an unconditional network."""
+        return num_labels(getattr(self.denoiser, "network", None))
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return next((p.device for p in self.reverse.parameters()), _device.CPU)
+
+    def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
+        """Return how many rows are processed together by default.
+
+        Args:
+            evaluations: network evaluations per row that are batched together, such as 2 for guidance. Default: 1.
+            memory: bytes that a batch may take. Default: 1 GiB on a CPU (an eighth of the memory where that is less),
+                a quarter of the memory of an accelerator.
+        """
+        entries = math.prod(self.shape or (1,)) * self.num_states
+        return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
+
+    def encode(self, x: Any, *, load: bool = True) -> Dataset:
+        """Return data as a dataset of states.
+
+        Args:
+            x: rows of the type that the model was fitted on.
+            load: whether rows in a file are read into memory. Default: true.
+
+        Raises:
+            ValueError: the rows have another shape than those of the model.
+        """
+        data = read(x, form=self.form, num_states=self._data_states, load=load)
+        if self.shape is not None and data.shape != self.shape:
+            raise ValueError(f"x must have rows of shape {self.shape}, (n, *shape), got rows of shape {data.shape}")
+        return data
+
+    def to(self: _M, device: torch.device | str) -> _M:
+        """Move the model itself, not a copy, to a device.
+
+        Args:
+            device: a device or its name, such as "cuda"; "auto" for the accelerator of this machine if there is one.
+
+        Returns:
+            The model.
+
+        Raises:
+            ValueError: No such device is known, or this machine does not have it.
+        """
+        device = _device.resolve(device)
+        _device.check_weights(self.denoiser, device)
+        self.reverse.to(device)
+        return self
+
+    @_device.cpu_by_default
+    def save(self, folder: str | os.PathLike[str], *, compact: bool = False) -> Path:
+        """Write ``config.json`` and ``model.safetensors`` for :func:`tauleap.load`, and return the folder.
+
+        Args:
+            folder: a new or empty folder, or one that holds a model, which is replaced.
+            compact: round the weights to 16 bits, which halves the file; they are loaded as float32. Default: false.
+
+        Raises:
+            ValueError: the folder holds other files.
+        """
+        return save(self, folder, compact=compact)
+
+    def _batch_size(self, given: int | None, guidance: float = 1.0) -> int:
+        return self.default_batch_size(evaluations=1 if guidance == 1 else 2) if given is None else given
+
+    @abstractmethod
+    def __repr__(self) -> str: ...

@@ -1,0 +1,138 @@
+"""One run of a sampler on a model: temperature, guidance, conditions on columns, and the batches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from tauleap import _check
+from tauleap._defaults import SAMPLING_STEPS
+from tauleap._seeds import check_seed, derive_seed
+from tauleap._shapes import States
+from tauleap.denoise import Guided, Tempered
+from tauleap.evaluate._mode import evaluating
+from tauleap.given import GivenColumns
+from tauleap.network.labels import num_labels
+from tauleap.observed import Observed
+from tauleap.reverse import ReverseProcess
+from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
+
+
+class DrawnStates(NamedTuple):
+    """States on the CPU, and how many of them are effectively different if conditions made them weighted."""
+
+    x: States
+    effective_size: float | None
+
+
+@dataclass(frozen=True)
+class SamplingRun:
+    """Hold the options that :meth:`tauleap.Model.sample` and :meth:`tauleap.Model.complete` share, and draw with them.
+
+    Args:
+        reverse: The reverse process of the model.
+        batch_size: Rows per batch.
+        steps: The largest number of steps. Default: 100.
+        sampler: The sampler. Default: None, selected.
+        grid: The times of the steps. Default: None, selected.
+        temperature: Divides the logits. Default: 1.
+        seed: The seed of the draws. Default: None, a random seed.
+        condition: The input of a conditional network, one entry per row. Default: None.
+        guidance: The guidance scale. Default: 1.
+        progress: Whether to show a progress bar. Default: false.
+    """
+
+    reverse: ReverseProcess
+    batch_size: int
+    steps: int = SAMPLING_STEPS
+    sampler: Sampler | None = None
+    grid: Iterable[float] | Tensor | None = None
+    temperature: float = 1.0
+    seed: int | None = None
+    condition: Tensor | None = None
+    guidance: float = 1.0
+    progress: bool = False
+
+    def plan(self, sites: int) -> SamplingPlan:
+        """Return the sampler, the grid and the final step.
+
+        Args:
+            sites: The number of sites per row that are drawn.
+        """
+        return choose_sampling(self.reverse.process, sites, steps=self.steps, sampler=self.sampler, grid=self.grid)
+
+    def draw(
+        self, shape: tuple[int, ...], observed: Observed | None = None, *, given: GivenColumns | None = None
+    ) -> DrawnStates:
+        """Return rows of states, conditional on observed sites or on conditions on columns.
+
+        Args:
+            shape: The number of rows and the shape of one, (n, *shape).
+            observed: The observed sites. Default: none.
+            given: Conditions on columns, whose sites are drawn first. Default: none.
+        """
+        reverse, generator = self._adjusted(), new_generator(self.seed)
+        with evaluating(reverse):
+            effective = None
+            if given is not None and shape[0] > 0:
+                first = given.draw(
+                    reverse, shape[0], batch_size=self.batch_size, condition=self.condition, generator=generator
+                )
+                observed, effective = first.observed, first.effective_size if first.weighted else None
+            sites = math.prod(shape[1:])
+            if observed is not None and shape[0] > 0:
+                sites = int((~observed.mask).flatten(1).sum(1).max())
+            plan = self.plan(sites)
+            drawn = sample(
+                reverse,
+                plan.sampler,
+                shape,
+                grid=plan.grid,
+                final=plan.final,
+                observed=observed,
+                condition=self.condition,
+                batch_size=self.batch_size,
+                generator=generator,
+                progress=self.progress,
+            )
+        return DrawnStates(drawn.x0.cpu(), effective)
+
+    def _adjusted(self) -> ReverseProcess:
+        """Return the reverse process with the guidance scale and the temperature."""
+        denoiser = self.reverse.denoiser
+        if _check.positive("guidance", self.guidance) != 1:
+            labels = num_labels(getattr(denoiser, "network", None))
+            if self.condition is None or labels is None:
+                raise ValueError(
+                    "guidance needs class labels: write condition=..., with a model whose network has num_classes"
+                )
+            denoiser = Guided(denoiser, self.guidance, null_label=labels)
+        if _check.positive("temperature", self.temperature) != 1:
+            denoiser = Tempered(denoiser, self.temperature)
+        return self.reverse if denoiser is self.reverse.denoiser else ReverseProcess(self.reverse.process, denoiser)
+
+
+def new_generator(seed: int | None) -> torch.Generator:
+    """Return a generator on the CPU.
+
+    Args:
+        seed: Its seed; None for a random one.
+    """
+    generator = torch.Generator()
+    generator.seed() if seed is None else generator.manual_seed(check_seed(seed))
+    return generator
+
+
+def decoding_seed(seed: int | None, variant: int = 0) -> int:
+    """Return the seed of values inside bins, which follows from that of the sampler.
+
+    Args:
+        seed: The seed of the sampler; None for a random one.
+        variant: The number of the completion. Default: 0.
+    """
+    return derive_seed(torch.Generator().seed() if seed is None else check_seed(seed), "values", variant)
