@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -13,6 +13,29 @@ from tauleap import _device
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+def same_autocast() -> Callable[[], AbstractContextManager[None]]:
+    """Return a context that enables autocast as it is now, for parts of a network that are evaluated later.
+
+    >>> with torch.autocast("cpu", torch.bfloat16):
+    ...     context = same_autocast()
+    >>> with context():
+    ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype
+    torch.bfloat16
+    """
+    enabled = [
+        (kind, torch.get_autocast_dtype(kind)) for kind in _device.autocast_types() if torch.is_autocast_enabled(kind)
+    ]
+
+    @contextmanager
+    def context() -> Iterator[None]:
+        with ExitStack() as stack:
+            for kind, dtype in enabled:
+                stack.enter_context(torch.autocast(kind, dtype))
+            yield
+
+    return context if enabled else nullcontext
 
 
 def full_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from tauleap import _device
+from tauleap._precision import same_autocast
 from tauleap._shapes import States, Time
+from tauleap.denoise.lazy import HiddenStates
 from tauleap.denoise.posterior import Posterior
-from tauleap.network.arguments import Arguments, unwrapped
+from tauleap.network.arguments import Arguments, is_sharded, unwrapped
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 
@@ -61,14 +66,15 @@ class NetworkCall:
             raise TypeError(f"network must be a torch.nn.Module, got {type(network).__name__}")
         self._arguments = Arguments(network)
         self._numbers = numbers
+        self.precision: Callable[[], Callable[[], AbstractContextManager[None]]] = same_autocast
+        """Returns the context in which the head is evaluated, at the time when the trunk is."""
         self.uses_time = self._arguments.takes_time and getattr(unwrapped(network), "uses_time", True)
 
     def __call__(
         self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
     ) -> Tensor:
         """Return the network's output; raise a ValueError if its shape is wrong."""
-        mask = None if observed is None else observed.mask
-        out = self._arguments.call(network, x_t, _time_per_sample(t, x_t, network), mask, condition)
+        out = self._call(network, x_t, t, observed, condition)
         if isinstance(out, Tensor) and self._numbers is None:
             return out
         if not isinstance(out, Tensor) or out.ndim != x_t.ndim + 1 or out.shape[:-1] != x_t.shape:
@@ -78,6 +84,47 @@ class NetworkCall:
                 f"({', '.join(map(str, x_t.shape))}, {self._numbers}), got {given}"
             )
         return out
+
+    def splits(self, network: nn.Module) -> bool:
+        """Return whether the trunk and the head of a network can be evaluated one after the other.
+
+        Args:
+            network: The network, with its wrappers.
+        """
+        return self._arguments.splits and not is_sharded(network)
+
+    def hidden_states(
+        self, network: nn.Module, x_t: States, t: Time, observed: Observed | None, condition: Tensor | None
+    ) -> HiddenStates:
+        """Return the hidden states of a network that splits; raise a ValueError if their shape is wrong."""
+        hidden = self._call(network, x_t, t, observed, condition, return_hidden=True)
+        if not isinstance(hidden, Tensor) or hidden.ndim != x_t.ndim + 1 or hidden.shape[:-1] != x_t.shape:
+            given = tuple(hidden.shape) if isinstance(hidden, Tensor) else type(hidden).__name__
+            raise ValueError(
+                "with return_hidden=True the network must return a tensor of shape (B, *shape, width) = "
+                f"({', '.join(map(str, x_t.shape))}, width), got {given}"
+            )
+        head: Any = unwrapped(network).head
+        precision = self.precision()
+
+        def evaluate(hidden: Tensor, x: Tensor) -> Tensor:
+            with precision():
+                return head(hidden, x)
+
+        return HiddenStates(hidden, x_t, evaluate)
+
+    def _call(
+        self,
+        network: nn.Module,
+        x_t: States,
+        t: Time,
+        observed: Observed | None,
+        condition: Tensor | None,
+        *,
+        return_hidden: bool = False,
+    ) -> object:
+        mask, time = None if observed is None else observed.mask, _time_per_sample(t, x_t, network)
+        return self._arguments.call(network, x_t, time, mask, condition, return_hidden=return_hidden)
 
 
 def _time_per_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:
@@ -95,6 +142,11 @@ class NetworkDenoiser(Denoiser):
 
     A network whose ``forward`` takes one argument is called without t. If ``forward`` has a parameter ``observed`` it
     gets the mask of the observed sites or None, and if it has a parameter ``condition`` it gets the condition.
+
+    A network may have a trunk and a head, so that losses and samplers evaluate the head only at the sites that need it:
+    with ``return_hidden=True``, ``forward`` returns hidden states (batch, *shape, width) instead of logits, and the
+    method ``head(hidden, x)`` returns the logits (n, S) of n sites from their hidden states (n, width) and noisy states
+    (n,).
 
     Args:
         network: The network, which returns one logit per site and state, (batch, *shape, S).
@@ -121,4 +173,14 @@ class NetworkDenoiser(Denoiser):
     def forward(
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
+        if self._call_network.splits(self.network):
+            return Posterior(self._call_network.hidden_states(self.network, x_t, t, observed, condition))
         return Posterior(self._call_network(self.network, x_t, t, observed, condition))
+
+    def set_precision(self, context: Callable[[], AbstractContextManager[None]]) -> None:
+        """Evaluate the head of the network in a context, such as that of the precision of training.
+
+        Args:
+            context: Returns the context of one evaluation.
+        """
+        self._call_network.precision = lambda: context

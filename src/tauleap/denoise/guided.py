@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _check
 from tauleap._shapes import States, Time
 from tauleap.denoise.denoiser import Denoiser
+from tauleap.denoise.lazy import Lazy
+from tauleap.denoise.parametrisation import Parametrisation
 from tauleap.denoise.posterior import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
@@ -84,11 +87,8 @@ class Guided(Denoiser):
             observed=None if observed is None else _twice(observed),
             condition=torch.cat([condition, torch.full_like(condition, self.null_label)]),
         )
-        conditional, unconditional = both.log_probs.chunk(2)
-        log_ratio = (conditional - unconditional).clamp(max=math.log(self.max_ratio))
-        # States of probability 0 keep it: the difference of two infinities is not defined.
-        logits = (conditional + (self.scale - 1) * log_ratio).masked_fill(conditional == -torch.inf, -torch.inf)
-        return Posterior(logits, over_data_states=both.over_data_states)
+        guided = _GuidedLogits(both.parametrisation, self.scale, math.log(self.max_ratio))
+        return Posterior(guided, over_data_states=both.over_data_states)
 
     @property
     def uses_time(self) -> bool:
@@ -96,6 +96,35 @@ class Guided(Denoiser):
 
     def check(self, process: ForwardProcess) -> None:
         self.denoiser.check(process)
+
+
+class _GuidedLogits(Lazy):
+    """Combine the logits of each site, with its label and without.
+
+    Args:
+        both: The parameters of all sites with the label, and then of all sites without it.
+        scale: The guidance scale.
+        largest: The limit of the logarithm of the ratio.
+    """
+
+    def __init__(self, both: Parametrisation, scale: float, largest: float) -> None:
+        self._both, self._scale, self._largest = both, scale, largest
+        self.shape = torch.Size((both.shape[0] // 2, *both.shape[1:]))
+
+    @property
+    def device(self) -> torch.device:
+        return self._both.device
+
+    def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
+        number = self.shape[:-1].numel()
+        if sites is None:
+            rows = self._both.logits.reshape(2 * number, -1)
+        else:
+            rows = self._both.at(torch.cat([sites, sites + number]))
+        conditional, unconditional = rows.log_softmax(-1).chunk(2)
+        log_ratio = (conditional - unconditional).clamp(max=self._largest)
+        # States of probability 0 keep it: the difference of two infinities is not defined.
+        return (conditional + (self._scale - 1) * log_ratio).masked_fill(conditional == -torch.inf, -torch.inf)
 
 
 def _twice(observed: Observed) -> Observed:

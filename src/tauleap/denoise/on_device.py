@@ -60,8 +60,6 @@ def moved(value: Any, device: torch.device) -> Any:
     """
     if isinstance(value, Tensor):
         return _device.moved_to(value, device)
-    if isinstance(value, Observed):
+    if isinstance(value, Observed | Posterior):
         return value.to(device)
-    if isinstance(value, Posterior):
-        return value.rearranged(lambda values: _device.moved_to(values, device))
     return value

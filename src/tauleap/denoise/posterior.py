@@ -2,84 +2,16 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from tauleap import _draw
-from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, SiteMask, States
-
-
-class Parametrisation(ABC):
-    """Hold the outputs of a network for each site, from which the logits follow: the logits themselves, or fewer
-    numbers."""
-
-    shape: torch.Size
-    """(batch, *shape, S), that of the logits."""
-
-    @property
-    @abstractmethod
-    def logits(self) -> PerState:
-        """Unnormalised log-probabilities, computed when they are first needed."""
-
-    @property
-    @abstractmethod
-    def undefined(self) -> SiteMask:
-        """Which sites have no distribution."""
-
-    @abstractmethod
-    def log_prob(self, x0: States) -> PerSite:
-        """Return log p(x0 | x_t) of one state per site."""
-
-    @abstractmethod
-    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
-        """Return the logits of some sites, given as positions (n,) in the flattened states."""
-
-    @abstractmethod
-    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
-        """Return the parameters of some of the sites; ``change`` takes (batch, *shape, n) for any n."""
-
-    @abstractmethod
-    def uniform_at(self, sites: SiteMask) -> Parametrisation:
-        """Return the same parameters, with equal probabilities at the given sites."""
-
-
-class Logits(Parametrisation):
-    """One logit per site and state."""
-
-    def __init__(self, logits: PerState) -> None:
-        if not isinstance(logits, Tensor) or not logits.is_floating_point():
-            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
-            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
-        # Contiguous, because networks of images often return a permuted view, which every use would copy again.
-        self._logits = (logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits).contiguous()
-        self.shape = logits.shape
-
-    @property
-    def logits(self) -> PerState:
-        return self._logits
-
-    @property
-    def undefined(self) -> SiteMask:
-        return ~self._logits.amax(-1).isfinite()
-
-    def log_prob(self, x0: States) -> PerSite:
-        return log_prob(self._logits, x0)
-
-    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
-        return self._logits.reshape(-1, self._logits.shape[-1]).index_select(0, sites)
-
-    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
-        return Logits(change(self._logits))
-
-    def uniform_at(self, sites: SiteMask) -> Logits:
-        return Logits(self._logits.masked_fill(sites[..., None], 0.0))
+from tauleap.denoise.lazy import Restricted
+from tauleap.denoise.parametrisation import Logits, Parametrisation
 
 
 class Posterior:
@@ -123,16 +55,17 @@ class Posterior:
         """log p(x0 | x_t)."""
         return self.logits.log_softmax(-1)
 
-    def log_prob(self, x0: States) -> PerSite:
+    def log_prob(self, x0: States, sites: Tensor | None = None) -> PerSite:
         """Return log p(x0 | x_t) of one state per site.
 
         Args:
-            x0: the states.
+            x0: the states, one per site or one per entry of ``sites``.
+            sites: positions in the flattened states, int64 (n,): nothing is computed for the others. Default: all.
         """
-        return self.parametrisation.log_prob(x0)
+        return self.parametrisation.log_prob(x0, sites)
 
     def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
-        """Return the unnormalised log-probabilities of some sites.
+        """Return the unnormalised log-probabilities of some sites; nothing is computed for the others.
 
         Args:
             sites: positions in the flattened states, int64 (n,).
@@ -184,33 +117,13 @@ class Posterior:
             allowed: a bool tensor that broadcasts to the logits.
             over_data_states: whether this excludes all states that data cannot have.
         """
-        logits = self.logits.masked_fill(~allowed, float("-inf"))
-        return Posterior(logits, over_data_states=over_data_states or self.over_data_states)
+        restricted = Restricted(self.parametrisation, allowed)
+        return Posterior(restricted, over_data_states=over_data_states or self.over_data_states)
 
+    def to(self, device: torch.device) -> Posterior:
+        """Return the distributions with results on another device, where there is float64 only if it has it.
 
-def log_prob(logits: PerState, x0: States) -> PerSite:
-    """Return ``logits.log_softmax(-1)`` at the states x0, without keeping a tensor of that size for the gradient.
-
-    >>> log_prob(torch.zeros(1, 4), torch.tensor([2]))
-    tensor([-1.3863])
-    """
-    return _LogProb.apply(logits.reshape(-1, logits.shape[-1]), x0.reshape(-1)).view(x0.shape)
-
-
-class _LogProb(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, logits: Tensor, x0: Tensor) -> Tensor:
-        total = logits.new_empty(len(logits))
-        for part in chunks(len(logits), logits.shape[-1], logits.device):
-            torch.logsumexp(logits[part], -1, out=total[part])
-        ctx.save_for_backward(logits, x0, total)
-        return logits.gather(-1, x0[:, None]).squeeze(-1).sub_(total)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        logits, x0, total = ctx.saved_tensors
-        out = torch.empty_like(logits)
-        for part in chunks(len(logits), logits.shape[-1], logits.device):
-            torch.sub(logits[part], total[part, None], out=out[part]).exp_().mul_(-gradient[part, None])
-        return out.scatter_add_(-1, x0[:, None], gradient[:, None]), None
+        Args:
+            device: the device of the results. Logits that are not computed yet are computed where they are.
+        """
+        return Posterior(self.parametrisation.to(device), over_data_states=self.over_data_states)

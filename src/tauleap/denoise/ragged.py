@@ -12,7 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.denoiser import Denoiser, NetworkCall
-from tauleap.denoise.posterior import Logits, Parametrisation, Posterior
+from tauleap.denoise.parametrisation import Logits, Parametrisation
+from tauleap.denoise.posterior import Posterior
 from tauleap.network.ragged import RaggedLayout
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
@@ -44,7 +45,13 @@ class RaggedLogits(Parametrisation):
     def undefined(self) -> SiteMask:
         return ~self._layout.amax(self._flat).isfinite().view(self.shape[:-1])
 
-    def log_prob(self, x0: States) -> PerSite:
+    @property
+    def device(self) -> torch.device:
+        return self._flat.device
+
+    def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
+        if sites is not None or allowed is not None:
+            return super().log_prob(x0, sites, allowed)
         states = x0.flatten(1)
         inside = torch.minimum(states, self._layout.sizes - 1)
         values = _RaggedLogProb.apply(self._flat, inside, self._layout)

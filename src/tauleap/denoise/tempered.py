@@ -7,6 +7,7 @@ from torch import Tensor
 from tauleap import _check
 from tauleap._shapes import States, Time
 from tauleap.denoise.denoiser import Denoiser
+from tauleap.denoise.lazy import Mapped
 from tauleap.denoise.posterior import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
@@ -45,7 +46,8 @@ class Tempered(Denoiser):
         self, x_t: States, t: Time, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
         posterior = self.denoiser(x_t, t, observed=observed, condition=condition)
-        return Posterior(posterior.logits / self.temperature, over_data_states=posterior.over_data_states)
+        tempered = Mapped(posterior.parametrisation, lambda rows, _: rows / self.temperature)
+        return Posterior(tempered, over_data_states=posterior.over_data_states)
 
     @property
     def uses_time(self) -> bool:

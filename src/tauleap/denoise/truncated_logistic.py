@@ -16,7 +16,8 @@ from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.denoiser import Denoiser, NetworkCall
-from tauleap.denoise.posterior import Parametrisation, Posterior
+from tauleap.denoise.parametrisation import Parametrisation
+from tauleap.denoise.posterior import Posterior
 from tauleap.observed import Observed
 
 _SMALLEST_LOG_SCALE = -20.0  # far below the width of a cell: a narrower law has the same probabilities
@@ -84,19 +85,28 @@ class LogisticParameters(Parametrisation):
         # A scale beyond its range is clamped, so that it may be infinite.
         return ~self.mean.isfinite() | self.log_scale.isnan()
 
-    def log_prob(self, x0: States) -> PerSite:
+    @property
+    def device(self) -> torch.device:
+        return self.mean.device
+
+    def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
         """Return log p(x0 | x_t) of one state per site in closed form, O(1) in the number of states."""
-        if x0.shape != self.mean.shape:
-            raise ValueError(f"x0 must have the shape of the sites, {tuple(self.mean.shape)}, got {tuple(x0.shape)}")
-        return truncated_logistic_log_prob(self.mean, self.log_scale, x0, self.num_states)
+        if allowed is not None:
+            return super().log_prob(x0, sites, allowed)
+        mean, log_scale = (self.mean, self.log_scale) if sites is None else self._select(sites)
+        if x0.shape != mean.shape:
+            raise ValueError(f"x0 must have the shape of the sites, {tuple(mean.shape)}, got {tuple(x0.shape)}")
+        return truncated_logistic_log_prob(mean, log_scale, x0, self.num_states)
 
     def uniform_at(self, sites: SiteMask) -> LogisticParameters:
         widest = self.log_scale.masked_fill(sites, _LARGEST_LOG_SCALE)
         return LogisticParameters(self.mean.masked_fill(sites, 0.0), widest, self.num_states)
 
     def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
-        mean, log_scale = (each.reshape(-1).index_select(0, sites) for each in (self.mean, self.log_scale))
-        return truncated_logistic_logits(mean, log_scale, self.num_states)
+        return truncated_logistic_logits(*self._select(sites), self.num_states)
+
+    def _select(self, sites: Tensor) -> tuple[Tensor, Tensor]:
+        return self.mean.reshape(-1).index_select(0, sites), self.log_scale.reshape(-1).index_select(0, sites)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> LogisticParameters:
         mean, log_scale = change(torch.stack((self.mean, self.log_scale), -1)).unbind(-1)

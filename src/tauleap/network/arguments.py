@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import inspect
 
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
 
 from tauleap._shapes import SiteMask
 
-_WRAPPERS = ("OptimizedModule", "DataParallel", "DistributedDataParallel")
-"""Of torch: what ``torch.compile`` returns, and what distributes a batch; their ``forward`` takes anything."""
+_WRAPPERS = {
+    "OptimizedModule": ("torch.", "_orig_mod"),
+    "DataParallel": ("torch.", "module"),
+    "DistributedDataParallel": ("torch.", "module"),
+    "_FabricModule": ("lightning_fabric.", "module"),
+}
+"""What ``torch.compile`` returns, what distributes a batch, and what Lightning Fabric puts around a network: the
+package of each, and its attribute with the module inside. Their ``forward`` takes anything."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def unwrapped(network: nn.Module) -> nn.Module:
-    """Return the module inside the wrappers of torch, such as that of ``torch.compile``.
+    """Return the module inside the wrappers of torch and Lightning Fabric, such as that of ``torch.compile``.
 
     >>> inner = nn.Linear(2, 2)
     >>> unwrapped(nn.DataParallel(inner)) is inner
@@ -23,13 +29,36 @@ def unwrapped(network: nn.Module) -> nn.Module:
     Args:
         network: any module.
     """
-    while type(network).__name__ in _WRAPPERS and type(network).__module__.startswith("torch."):
-        network = network._orig_mod if hasattr(network, "_orig_mod") else network.module  # pyright: ignore[reportAssignmentType]
+    while (found := _WRAPPERS.get(type(network).__name__)) and type(network).__module__.startswith(found[0]):
+        network = getattr(network, found[1])
     return network
 
 
+def is_shared(network: nn.Module) -> bool:
+    """Return whether several processes evaluate a network together, so that each must evaluate it equally often.
+
+    Args:
+        network: any module, with its wrappers.
+    """
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
+        return False
+    copies = any(type(module).__name__ == "DistributedDataParallel" for module in network.modules())
+    return copies or is_sharded(network)
+
+
+def is_sharded(network: nn.Module) -> bool:
+    """Return whether each of several processes holds a part of the weights only.
+
+    Args:
+        network: any module, with its wrappers.
+    """
+    if not distributed.is_available() or not distributed.is_initialized():
+        return False
+    return any(type(weight).__name__ == "DTensor" for weight in network.parameters())
+
+
 class Arguments:
-    """Know which of t, ``observed`` and ``condition`` the ``forward`` of a network has as parameters.
+    """Know which of t, ``observed``, ``condition`` and ``return_hidden`` a network's ``forward`` has as parameters.
 
     >>> import torch
     >>> table = torch.nn.Sequential(torch.nn.Embedding(3, 4), torch.nn.Linear(4, 3))
@@ -54,6 +83,7 @@ class Arguments:
             len(first) == 2 and first[1] not in ("observed", "condition")
         )
         self._names_time = not self._takes_time and "t" in parameters
+        self._splits = "return_hidden" in parameters and callable(getattr(network, "head", None))
 
     @property
     def takes_time(self) -> bool:
@@ -65,8 +95,20 @@ class Arguments:
         """Whether ``forward`` has a parameter ``observed``."""
         return self._takes_observed
 
+    @property
+    def splits(self) -> bool:
+        """Whether the network has a trunk and a head: ``forward(..., return_hidden=True)`` and ``head(hidden, x)``."""
+        return self._splits
+
     def call(
-        self, network: nn.Module, x: Tensor, t: Tensor, observed: SiteMask | None, condition: Tensor | None
+        self,
+        network: nn.Module,
+        x: Tensor,
+        t: Tensor,
+        observed: SiteMask | None,
+        condition: Tensor | None,
+        *,
+        return_hidden: bool = False,
     ) -> object:
         """Return the output of the network, whatever it is: networks of users return what they like.
 
@@ -76,11 +118,14 @@ class Arguments:
             t: One time per sample.
             observed: Which sites are given; None where none is.
             condition: One entry per sample; None for an unconditional network.
+            return_hidden: Whether a network that splits returns its hidden states instead of logits. Default: false.
 
         Raises:
             TypeError: There is a condition that the network does not take.
         """
-        named: dict[str, Tensor | None] = {"t": t} if self._names_time else {}
+        named: dict[str, Tensor | bool | None] = {"t": t} if self._names_time else {}
+        if return_hidden:
+            named["return_hidden"] = True
         if self._takes_observed:
             named["observed"] = observed
         if self._takes_condition:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import torch
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from tauleap import _check
@@ -114,13 +115,16 @@ class MusicTransformer(Network):
         self.residual = nn.ModuleList(ResidualBlock(width, hidden, time_width) for _ in range(output_depth))
         self.output = nn.Linear(width, num_states)
 
-    def forward(self, x: States, t: Times, *, observed: SiteMask | None = None) -> PerState:
-        """Return the logits (B, D, S).
+    def forward(
+        self, x: States, t: Times, *, observed: SiteMask | None = None, return_hidden: bool = False
+    ) -> PerState:
+        """Return the logits (B, D, S), or the hidden states (B, D, width).
 
         Args:
             x: The noisy states, int64 (B, D).
             t: The time, floating, () or (B,); a scalar stands for the whole batch and is embedded once.
             observed: The mask of observed sites, bool (B, D); their values are in ``x``. Default: none.
+            return_hidden: Return the hidden states, from which :meth:`head` computes the logits. Default: false.
         """
         check_call(x, t, observed)
         if x.ndim != 2:
@@ -133,4 +137,14 @@ class MusicTransformer(Network):
         embedding = self.time(t)
         for layer in (*self.encoder, *self.residual):
             h = layer(h, embedding)
-        return self.output(h) + indicators
+        return h if return_hidden else self.head(h, x)
+
+    def head(self, hidden: Float[Tensor, "*sites width"], x: Int64[Tensor, "*sites"]) -> Float[Tensor, "*sites states"]:
+        """Return the logits of any sites: those of the output layer, plus 1 at the noisy state.
+
+        Args:
+            hidden: Their hidden states.
+            x: Their noisy states.
+        """
+        logits = self.output(hidden).to(self.output.weight.dtype)  # autocast has rounded them
+        return logits.scatter_add_(-1, x[..., None], torch.ones_like(logits[..., :1]))

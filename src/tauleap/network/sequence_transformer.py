@@ -8,6 +8,7 @@ from typing import final
 
 import torch
 import torch.nn.functional as F
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from tauleap import _check
@@ -82,9 +83,15 @@ class SequenceTransformer(Network):
         self.output = zeroed(nn.Linear(width, num_states))
 
     def forward(
-        self, x: States, t: Times, *, observed: SiteMask | None = None, condition: Tensor | None = None
+        self,
+        x: States,
+        t: Times,
+        *,
+        observed: SiteMask | None = None,
+        condition: Tensor | None = None,
+        return_hidden: bool = False,
     ) -> PerState:
-        """Return the logits (B, *shape, S).
+        """Return the logits (B, *shape, S), or the hidden states (B, *shape, width).
 
         Args:
             x: int64 (B, *shape), the noisy state.
@@ -92,6 +99,7 @@ class SequenceTransformer(Network):
             observed: bool (B, *shape), true where the value is given.
             condition: int64 (B,), class labels; the label ``num_classes``, like None for the whole batch, means that
                 the class is not known.
+            return_hidden: return the hidden states, from which :meth:`head` computes the logits. Default: false.
         """
         check_call(x, t, observed)
         if x.ndim < 2 or (self.shape is not None and x.shape[1:] != self.shape):
@@ -106,4 +114,14 @@ class SequenceTransformer(Network):
         for block in self.blocks:
             h = block(h, embedding, rotation)
         scale, offset = self.modulation(embedding).unsqueeze(1).chunk(2, dim=-1)
-        return self.output(torch.addcmul(offset, 1 + scale, self.norm(h))).unflatten(1, x.shape[1:])
+        hidden = torch.addcmul(offset, 1 + scale, self.norm(h)).unflatten(1, x.shape[1:])
+        return hidden if return_hidden else self.head(hidden, x)
+
+    def head(self, hidden: Float[Tensor, "*sites width"], x: Int64[Tensor, "*sites"]) -> Float[Tensor, "*sites states"]:
+        """Return the logits of any sites.
+
+        Args:
+            hidden: their hidden states.
+            x: their noisy states, without effect.
+        """
+        return self.output(hidden)

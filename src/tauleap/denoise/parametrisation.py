@@ -1,0 +1,105 @@
+"""The outputs of a network, from which logits follow: the logits themselves, or something that takes less memory."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from tauleap import _device
+from tauleap._shapes import PerSite, PerState, SiteMask, States
+from tauleap.denoise.log_prob import log_prob_of_rows
+
+
+class Parametrisation(ABC):
+    """Hold the outputs of a network for each site, from which the logits follow."""
+
+    shape: torch.Size
+    """(batch, *shape, S), that of the logits."""
+
+    @property
+    @abstractmethod
+    def device(self) -> torch.device:
+        """Where the outputs are."""
+
+    @property
+    @abstractmethod
+    def logits(self) -> PerState:
+        """Unnormalised log-probabilities, computed when they are first needed."""
+
+    @property
+    @abstractmethod
+    def undefined(self) -> SiteMask:
+        """Which sites have no distribution."""
+
+    @abstractmethod
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        """Return the logits of some sites, given as positions (n,) in the flattened states."""
+
+    @abstractmethod
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
+        """Return the parameters of some of the sites; ``change`` takes (batch, *shape, n) for any n."""
+
+    @abstractmethod
+    def uniform_at(self, sites: SiteMask) -> Parametrisation:
+        """Return the same parameters, with equal probabilities at the given sites."""
+
+    def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
+        """Return log p(x0 | x_t) of one state per site.
+
+        Args:
+            x0: the states, one per site or one per entry of ``sites``.
+            sites: positions in the flattened states. Default: all.
+            allowed: the states (S,) that have a probability. Default: all.
+        """
+        rows = self.logits.reshape(-1, self.shape[-1]) if sites is None else self.at(sites)
+        return log_prob_of_rows(rows, x0.reshape(-1), allowed=allowed).view(x0.shape)
+
+    def to(self, device: torch.device) -> Parametrisation:
+        """Return the parameters for results on another device, in the widest dtype there."""
+        return self.rearranged(lambda values: _device.moved_to(values, device))
+
+
+class Logits(Parametrisation):
+    """Hold one logit per site and state."""
+
+    def __init__(self, logits: PerState) -> None:
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
+        # Contiguous, because networks of images often return a permuted view, which every use would copy again.
+        self._logits = at_least_float32(logits).contiguous()
+        self.shape = logits.shape
+
+    @property
+    def device(self) -> torch.device:
+        return self._logits.device
+
+    @property
+    def logits(self) -> PerState:
+        return self._logits
+
+    @property
+    def undefined(self) -> SiteMask:
+        return ~self._logits.amax(-1).isfinite()
+
+    def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
+        rows = self._logits.reshape(-1, self.shape[-1])
+        return log_prob_of_rows(rows, x0.reshape(-1), sites, allowed).view(x0.shape)
+
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        return self._logits.reshape(-1, self.shape[-1]).index_select(0, sites)
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
+        return Logits(change(self._logits))
+
+    def uniform_at(self, sites: SiteMask) -> Logits:
+        return Logits(self._logits.masked_fill(sites[..., None], 0.0))
+
+
+def at_least_float32(values: Tensor) -> Tensor:
+    """Return the values, in float32 if they are in half precision."""
+    return values.float() if values.dtype in (torch.float16, torch.bfloat16) else values
