@@ -326,3 +326,19 @@ def test_another_table_in_the_folder_of_a_run_is_refused_in_a_few_words(
     errors = refused(["train", tmp_path / "orders.csv", "--steps", 3, "--out", tmp_path / "run"], capsys)
     assert "holds a run of another recipe" in errors[-1]
     assert len(errors[-1]) < 3000
+
+
+def test_cells_that_cannot_be_read_are_named_after_completing(
+    mixed: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = ["1;1,50;oops;01.03.2024;yes;Ulm;kg;x", "2;;7;02.03.2024;maybe;Ulm;kg;y"]
+    (tmp_path / "gaps.csv").write_text("\n".join([";".join(NAMES), *rows, ""]))
+    words = ["complete", mixed[1], tmp_path / "gaps.csv", "--steps", 2]
+    shown = ran([*words, "--out", tmp_path / "a"], capsys)
+    assert "1 values of 2 rows sampled; 2 unreadable cells stay as they are: " in shown
+    facts = json.loads(ran([*words, "--out", tmp_path / "b", "--json"], capsys))
+    assert (facts["filled"], facts["unreadable"]) == (1, 2)
+    (tmp_path / "gaps.csv").write_text("\n".join([";".join(NAMES), rows[0], ""]))
+    errors = refused([*words, "--out", tmp_path / "c"], capsys)
+    assert "has no missing values to fill in" in errors[-1]
+    assert errors[-1].endswith("; 1 unreadable cell stays as it is: empty what is to be filled in")

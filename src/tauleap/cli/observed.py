@@ -72,9 +72,24 @@ def observed_values(text: str | None, form: Format, data: Dataset, file: Path | 
     known = data.known()
     observed = torch.ones_like(known) if mask is None else mask.expand(known.shape)
     # Cells of a table that cannot be read are unknown to the model, but they stay as they are.
-    if not bool(form.filled(data, observed).any()):
-        raise ValueError(f"{file} has no missing values to fill in: {form.completion_remedy}")
+    filled = form.filled(data, observed)
+    if not bool(filled.any()):
+        unreadable = int((~(known & observed) & ~filled).sum())
+        also = f"; {unreadable_cells(unreadable)}: empty what is to be filled in" if unreadable else ""
+        raise ValueError(f"{file} has no missing values to fill in: {form.completion_remedy}{also}")
     return observed
+
+
+def unreadable_cells(number: int) -> str:
+    """Return what happens to cells of a table that a model cannot read.
+
+    Args:
+        number: The number of these cells.
+
+    >>> unreadable_cells(2)
+    '2 unreadable cells stay as they are'
+    """
+    return "1 unreadable cell stays as it is" if number == 1 else f"{number:,} unreadable cells stay as they are"
 
 
 def _position(text: str, default: int | None, sites: int) -> int:

@@ -197,3 +197,17 @@ def test_rare_categories_of_an_integer_column() -> None:
     encoder = TableEncoder.fit(from_frame(frame), types={"z": "category"}, max_categories=10)
     made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
     assert set(made["z"]) == {*range(9), "(other)"}
+
+
+def test_marks_of_missing_values_in_texts_of_a_frame_are_those_of_its_file() -> None:
+    from tauleap.data.columns import Cells, RawTable
+
+    texts = {"power": ["130", "?", "95"] * 20, "day": ["2024-01-01", "-", "2024-01-03"] * 20, "k": ["x", "?", "y"] * 20}
+    file, frame = RawTable({name: Cells.from_texts(values) for name, values in texts.items()}), pd.DataFrame(texts)
+    encoder = TableEncoder.fit(from_frame(frame))
+    assert [column.encoder.type for column in encoder.columns] == ["number", "date", "category"]
+    for other in (encoder, TableEncoder.fit(file)):
+        encoded = other.encode(from_frame(frame))
+        assert not encoded.problems
+        assert encoded.missing.tolist() == other.encode(file).missing.tolist()
+        assert encoded.missing[:3].tolist() == [[False] * 3, [True, True, False], [False] * 3]

@@ -15,7 +15,7 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._seeds import derive_seed
 from tauleap.cli.commands.complete import Complete
 from tauleap.cli.model import load_model, rows_at_once
-from tauleap.cli.observed import observed_values
+from tauleap.cli.observed import observed_values, unreadable_cells
 from tauleap.cli.output import files_line, print_result
 from tauleap.cli.run.predict import predict
 from tauleap.cli.samplers import make_sampler
@@ -59,13 +59,16 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
     with explaining_full_disk(out):
         done = complete(options, model, form, data, file)
         files = _write(done, form, data, out, options.seed)
-    filled = int(form.filled(data, done.observed).sum())
+    is_filled = form.filled(data, done.observed)
+    filled, unreadable = int(is_filled.sum()), int((~done.known & ~is_filled).sum())
     line = f"{filled} values of {len(data)} rows sampled"
     line += f", {options.variants} times" if options.variants > 1 else ""
+    line += f"; {unreadable_cells(unreadable)}" if unreadable else ""
     facts = {
         "run": str(options.run_folder),
         "rows": len(data),
         "filled": filled,
+        "unreadable": unreadable,
         "variants": options.variants,
         "files": [str(path) for path in files],
         "read": report,

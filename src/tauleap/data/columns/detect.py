@@ -288,10 +288,10 @@ def _almost(
     cells: Cells, texts: list[str], number: tuple[NumberFormat, np.ndarray] | None, date: DateFormat | None
 ) -> str:
     """Return a note about a column of texts of which most are numbers or dates."""
-    if number is None and date is None:
-        date = date_format(texts, least=0.5)
-    valid = number[1] if number is not None else np.zeros(0) if date is None else date.parse(texts)[1]
-    if valid.all() or len(valid) == 0:
+    valid = None if number is None else number[1]
+    if valid is None and (date := date or date_format(texts, least=0.5)) is not None:
+        valid = date.parse(texts)[1]
+    if valid is None or valid.all():
         return ""
     part = float(cells.counts[valid].sum()) / cells.num_known
     other = short(texts[int(np.flatnonzero(~valid)[0])])

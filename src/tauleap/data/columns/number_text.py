@@ -31,7 +31,7 @@ _AFFIXES = re.compile(
 _PREFIX, _SUFFIX = re.compile(rf"{_CURRENCY}[ \u00a0]?"), re.compile(rf"[ \u00a0\u202f]?(?:{_CURRENCY}|%|‰)")
 _FRACTIONS = ("%", "‰")
 NEGATIVES = ("-", "−", "()", "$-")
-"""How negative numbers are written: with a hyphen or minus sign, in parentheses, or with a hyphen after the currency."""
+"""How negative numbers are written: with a hyphen, a minus sign, parentheses, or a hyphen after the currency."""
 EXPONENTS = ("", "e", "E", "e0", "E0")
 """How exponents are written: not at all, as in 1e+05, or as in 1e5."""
 

@@ -321,8 +321,8 @@ def _type_that_fits(name: str, raw: RawTable, given: str) -> str:
 
 def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
     cells, frame_type = raw.columns[name], raw.frame_types.get(name)
-    # In a file "?" may stand for a missing value; a frame has missing values of its own.
-    marks = raw.missing is None and frame_type is None
+    # Among texts "?" may stand for a missing value, in files and in frames that were read from them.
+    marks = raw.missing is None and cells.kind == "text"
     if given is not None:
         return as_type(name, cells, given, decimal=raw.decimal, marks=marks)
     if frame_type is not None and frame_type.name == "category" and len(cells.values) > 1:
@@ -337,11 +337,11 @@ def readable_cells(column: Column, raw: RawTable) -> Cells:
 
     Args:
         column: The column.
-        raw: A table that has it. Marks of a frame, and marks beside those that the user gave, are values.
+        raw: A table that has it. Marks beside those that the user gave are values.
     """
     cells = raw.columns[column.name]
-    is_file = raw.missing is None and column.name not in raw.frame_types and cells.kind == "text"
-    if not is_file or column.encoder.type not in ("number", "date"):
+    has_marks = raw.missing is None and cells.kind == "text"
+    if not has_marks or column.encoder.type not in ("number", "date"):
         return cells
     marks = solitary_marks(cells.values.tolist()) | ({column.marker} - {""})
     return cells.without(marks) if marks else cells

@@ -16,26 +16,34 @@ _MOST = 0.9
 """Fraction of cells that decides how cells are written. Chosen: a few cells may differ."""
 
 
-def detect_quotes(lines: Sequence[str]) -> Dialect:
-    """Return a dialect with the quotation mark of a file, and whether a backslash stands before marks inside a cell.
-
-    Single quotes count if there are no double quotes and half of the lines have a cell in single quotes. A backslash
-    counts if a line has wrong quotes without it, and none has with it.
+def detect_mark(lines: Sequence[str]) -> str:
+    """Return the quotation mark of a file: single quotes if half of the lines have a cell in them, and none has double.
 
     Args:
         lines: The first lines of the file.
 
-    >>> detect_quotes(["a,b", "1,'x, y'"]).quote, detect_quotes([r'1,"say \\"hi\\", Ada"']).escape
-    ("'", True)
+    >>> detect_mark(["a,b", "1,'x, y'"]), detect_mark(["a,b", "1,it's"])
+    ("'", '"')
     """
-    lines = [line.rstrip("\r\n") for line in lines]
-    if not any('"' in line for line in lines):
-        single = sum(_SINGLE.search(line) is not None for line in lines)
-        return Dialect(quote="'") if single and single >= 0.5 * len(lines) else Dialect()
-    marked = [line for line in lines if '\\"' in line]
-    escaped = Dialect(escape=True)
-    wrong = sum(_is_wrong(line, Dialect()) for line in marked)
-    return escaped if wrong and not any(_is_wrong(line, escaped) for line in marked) else Dialect()
+    if any('"' in line for line in lines):
+        return '"'
+    single = sum(_SINGLE.search(line.rstrip("\r\n")) is not None for line in lines)
+    return "'" if single and single >= 0.5 * len(lines) else '"'
+
+
+def has_escapes(lines: Sequence[str], dialect: Dialect) -> bool:
+    """Return whether backslashes stand before marks in cells: lines have wrong quotes without them, and none with them.
+
+    Args:
+        lines: The first lines of the file.
+        dialect: The delimiter and the quotation mark.
+
+    >>> has_escapes([r'1,"say \\"hi\\", Ada"'], Dialect()), has_escapes([r'1,"C:\\"'], Dialect())
+    (True, False)
+    """
+    marked = [line for line in lines if f"\\{dialect.quote}" in line]
+    wrong = any(_is_wrong(line, dialect) for line in marked)
+    return wrong and not any(_is_wrong(line, replace(dialect, escape=True)) for line in marked)
 
 
 def with_habits(dialect: Dialect, lines: Sequence[str], width: int) -> Dialect:

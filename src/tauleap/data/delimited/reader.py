@@ -21,7 +21,7 @@ import numpy as np
 
 from tauleap.data import limits
 from tauleap.data.columns.cells import MISSING_MARKS, Cells, objects
-from tauleap.data.columns.dialect import DELIMITERS
+from tauleap.data.columns.dialect import DELIMITERS, Dialect
 from tauleap.data.columns.fields import short
 from tauleap.data.columns.raw import Problem, RawTable, TableError
 from tauleap.data.columns.table import MOST_COLUMNS
@@ -33,7 +33,7 @@ from tauleap.data.delimited.preamble import (
     is_comment,
     lines_left_out,
 )
-from tauleap.data.delimited.quotes import detect_quotes, with_habits
+from tauleap.data.delimited.quotes import detect_mark, has_escapes, with_habits
 from tauleap.data.delimited.records import Lines, records
 from tauleap.data.delimited.sniff import detect_delimiter, detect_header, has_decimal_comma, split
 
@@ -93,9 +93,10 @@ def read_delimited(
     announced = announced_delimiter(sample[0], name) if sample else None
     sample = sample[announced is not None :]
     table = [line for line in sample if not is_comment(line)] or sample
-    quotes = detect_quotes(table)
-    delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table, quotes))
-    dialect = replace(quotes, delimiter=delimiter, encoding=encoding, announced=announced is not None)
+    dialect = Dialect(encoding=encoding, quote=detect_mark(table), announced=announced is not None)
+    delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table, dialect))
+    dialect = replace(dialect, delimiter=delimiter)
+    dialect = replace(dialect, escape=has_escapes(table, dialect))
     if not (rows := split(table, dialect)):
         raise TableError(name, [*problems, Problem("there are no rows", "add a header and rows")])
     width = _width(rows)
