@@ -128,12 +128,14 @@ def test_objects_keep_their_python_types() -> None:
             "price": [decimal.Decimal("1.50"), decimal.Decimal("2.25"), decimal.Decimal("1.50")],
             "list": [[1], [2], [3]],
             7: [1, 2, 1],
+            "code": [b"\xff1", b"2", b"2"],
         }
     )
     frame["day"] = frame["day"].astype(object)
     encoder = TableEncoder.fit(from_frame(frame))
     made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
-    assert list(made.columns) == ["day", "price", "list", 7]
+    assert list(made.columns) == ["day", "price", "list", 7, "code"]
+    assert made["code"].tolist() == frame["code"].tolist()
     assert type(made["day"][0]) is datetime.date
     assert made["price"].tolist() == frame["price"].tolist()
     assert made["list"].isna().all()
@@ -211,3 +213,21 @@ def test_marks_of_missing_values_in_texts_of_a_frame_are_those_of_its_file() -> 
         assert not encoded.problems
         assert encoded.missing.tolist() == other.encode(file).missing.tolist()
         assert encoded.missing[:3].tolist() == [[False] * 3, [True, True, False], [False] * 3]
+
+
+def test_types_of_pyarrow_come_back() -> None:
+    import pyarrow as pa
+
+    price, word = pd.ArrowDtype(pa.decimal128(5, 2)), pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
+    frame = pd.DataFrame(
+        {
+            "price": pd.array([decimal.Decimal("1.10"), None, decimal.Decimal("2.25")] * 10, dtype=price),
+            "one price": pd.array([decimal.Decimal("1.10"), None, decimal.Decimal("1.10")] * 10, dtype=price),
+            "one day": pd.array([datetime.date(2024, 1, 1), None, None] * 10, dtype=pd.ArrowDtype(pa.date32())),
+            "word": pd.Series(["x", None, "y"] * 10).astype(word),
+        }
+    )
+    encoder = TableEncoder.fit(from_frame(frame), model_missing=True)
+    encoder = TableEncoder.from_config(json.loads(json.dumps(encoder.config())))
+    made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
+    pd.testing.assert_frame_equal(made, frame)

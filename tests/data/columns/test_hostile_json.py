@@ -3,14 +3,16 @@
 import copy
 import json
 from collections.abc import Iterator
+from datetime import date
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tauleap.data.columns import Cells, RawTable, TableEncoder
+from tauleap.data.columns import Cells, RawTable, TableEncoder, from_frame, to_frame
 
 COLUMNS = {
     "n": ["1.5", "2.5", "?"] * 10,
@@ -105,3 +107,24 @@ def test_absent_fields_are_named(path: tuple[Any, ...]) -> None:
 def test_values_that_are_refused(path: tuple[Any, ...], value: Any) -> None:
     with pytest.raises(ValueError, match=r"\w+ \w+"):
         TableEncoder.from_config(changed(path, value))
+
+
+def test_types_of_frames_that_anybody_may_have_written() -> None:
+    frame = pd.DataFrame({"c": pd.Categorical(["a", "b", "a"]), 7: [1, 2, 2]})
+    config = TableEncoder.fit(from_frame(frame)).config()
+    named = copy.deepcopy(config)
+    named["columns"][1]["name"] = "seven"
+    with pytest.raises(ValueError, match="the name 'seven' of a column must be a whole number"):
+        TableEncoder.from_config(named)
+    config["columns"][0]["frame_type"]["categories"] = ["a", 1, True, "\ud800", "a"]
+    config["columns"][1]["frame_type"] |= {"name": "decimal128(99, 2)[pyarrow]"}
+    encoder = TableEncoder.from_config(config)
+    assert to_frame(encoder.decode(np.array([[0, 0], [1, 1]])))["c"].tolist() == ["a", "b"]
+
+
+def test_dates_beyond_the_calendar_are_no_objects_of_python() -> None:
+    frame = pd.DataFrame({"d": pd.Series([date(2024, 1, 1), date(2024, 1, 2)] * 2, dtype=object)})
+    config = TableEncoder.fit(from_frame(frame)).config()
+    config["columns"][0]["encoder"] |= {"unit": "Y"}
+    encoder = TableEncoder.from_config(config)
+    assert len(to_frame(encoder.decode(np.array([[0], [1]])))) == 2

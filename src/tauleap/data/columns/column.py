@@ -90,7 +90,7 @@ class Column:
             return replace(self, encoder=self.encoder.refit(values, counts=counts, order=not self._has_own_order))
         return self
 
-    def adapted(self, cells: Cells, decimal: str | None = None) -> Column:
+    def adapted(self, cells: Cells, decimal: str | None = None, *, writes: bool = True) -> Column:
         """Return the column with the number format, date format and marker of a file that may differ from training.
 
         The formats of training remain if they fit all cells.
@@ -98,6 +98,7 @@ class Column:
         Args:
             cells: The cells of the column in that file.
             decimal: The decimal separator of the file, "." or ",". Default: unknown.
+            writes: Whether the column is to write numbers, too; otherwise their format is not examined. Default: true.
 
         Returns:
             The column, which reads these cells and writes others in their format.
@@ -108,6 +109,8 @@ class Column:
         if isinstance(self.encoder, NumberEncoder):
             texts = _texts(cells)
             valid = self.number.matches(texts)
+            if valid.all() and not writes:
+                return self
             best = self.number.described(texts, valid)
             if not valid.all():
                 other = number_format(texts, decimal=decimal, least=1e-9)

@@ -237,11 +237,14 @@ def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
 
 def _has_more_digits(texts: list[str], values: np.ndarray) -> bool:
     """Return whether texts are whole numbers with more digits than the float64 values that they became."""
-    digits = all(text.strip().lstrip("+-").isdecimal() for text in texts)
-    return digits and values.dtype.kind == "f" and bool((np.abs(values) >= 2**53).any())
+    if values.dtype.kind != "f" or not (np.abs(values) >= 2**53).any():
+        return False
+    return all(text.strip().lstrip("+-").isdecimal() for text in texts)
 
 
 def _digits_note(texts: list[str], values: np.ndarray, valid: np.ndarray) -> str:
+    if values.dtype.kind != "f":
+        return ""
     chosen = [text for text, good in zip(texts, valid.tolist(), strict=True) if good]
     return _ROUNDED if _has_more_digits(chosen, values[valid]) else ""
 

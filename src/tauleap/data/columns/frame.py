@@ -14,7 +14,7 @@ from tauleap.data.columns.column import Column
 from tauleap.data.columns.date import DateEncoder
 from tauleap.data.columns.fields import Scalar
 from tauleap.data.columns.frame_types import FrameType
-from tauleap.data.columns.frame_values import is_special, special_values
+from tauleap.data.columns.frame_values import arrow_type, is_special, special_values
 from tauleap.data.columns.number import NumberEncoder
 from tauleap.data.columns.raw import RawTable
 from tauleap.data.columns.table import DecodedTable
@@ -24,6 +24,7 @@ _PYTHON = {
     int: "int",
     float: "float",
     str: "str",
+    bytes: "bytes",
     decimal.Decimal: "decimal",
     datetime.date: "date",
     datetime.datetime: "datetime",
@@ -163,8 +164,9 @@ def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType
     if python in ("int", "float", "decimal") and all(abs(value) < 2**63 for value in distinct):
         values_ = np.array(distinct, dtype=np.int64 if python == "int" else np.float64)
         return Cells("number", values_, codes), type_
-    if python == "str":
-        return Cells("text", objects(distinct), codes), type_
+    if python in ("str", "bytes"):
+        texts = [value if python == "str" else value.decode("latin-1") for value in distinct]
+        return Cells("text", objects(texts), codes), type_
     return Cells("object", objects([_scalar(value) for value in distinct]), codes), type_
 
 
@@ -195,7 +197,7 @@ def _series(pandas: Any, column: Column, values: np.ndarray, missing: np.ndarray
 
 def _categorical(pandas: Any, type_: FrameType, items: np.ndarray) -> Any:
     extra = [value for value in dict.fromkeys(items) if value is not None and value not in type_.categories]
-    names = [*type_.categories, *extra]
+    names = list(dict.fromkeys([*type_.categories, *extra]))
     categories: Any = names
     if is_special(type_.category_type) and not extra:
         try:
@@ -216,13 +218,16 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
         return pandas.Series(special_values(pandas, texts, name))
     if name.startswith(("string", "str", "large_string")):
         return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=name)
-    if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp")):
+    if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp", "date32", "date64")):
         dates = pandas.Series(np.where(missing, np.datetime64("NaT"), values.astype("datetime64[ns]")))
         if ", " in name:
             dates = dates.dt.tz_localize("UTC").dt.tz_convert(name.partition(", ")[2].rstrip("]"))
         return dates.astype(name)
     if name.startswith("timedelta64"):
         return pandas.Series(values.astype("timedelta64[ns]")).mask(missing).astype(name)
+    if name.startswith(("decimal", "dictionary")):
+        items = _python("decimal" if name.startswith("decimal") else "str", values, missing, column)
+        return pandas.Series(items, dtype=arrow_type(pandas, name))
     numpy_type = _numpy_type(name)
     if isinstance(column.encoder, NumberEncoder) and np.issubdtype(numpy_type, np.integer):
         values = _clipped(values, numpy_type)
@@ -252,9 +257,13 @@ def _clipped(values: np.ndarray, numpy_type: Any) -> np.ndarray:
 def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column) -> np.ndarray:
     if python in ("date", "datetime") and values.dtype.kind == "M":
         moments = values.astype("datetime64[us]").astype(object).tolist()
+        if any(isinstance(value, int) for value in moments):
+            raise ValueError("a date is beyond the years 1 to 9999")
         items = [value.date() for value in moments] if python == "date" else moments
-    elif python == "decimal" and isinstance(column.encoder, NumberEncoder):
+    elif python == "decimal":
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
+    elif python == "bytes":
+        items = [text.encode("latin-1", "replace") for text in column.texts(values, missing)]
     elif python == "str" and values.dtype.kind != "O":
         items = column.texts(values, missing)
     elif python == "time":
@@ -272,7 +281,11 @@ def _with_none(values: list[Any], missing: np.ndarray) -> np.ndarray:
 
 def _natural(pandas: Any, values: np.ndarray, missing: np.ndarray) -> Any:
     if values.dtype.kind == "O":
-        return pandas.Series(_with_none(values.tolist(), missing), dtype=object).infer_objects()
+        series = pandas.Series(_with_none(values.tolist(), missing), dtype=object)
+        try:
+            return series.infer_objects()
+        except UnicodeEncodeError:  # half of a character, which the texts of pandas cannot hold
+            return series
     if values.dtype.kind == "M":
         series = pandas.Series(values.astype("datetime64[ns]" if values.dtype == "M8[ns]" else "datetime64[us]"))
         return series.mask(missing) if missing.any() else series

@@ -8,7 +8,7 @@ from typing import Any
 from tauleap.data import limits
 from tauleap.data.columns.fields import Fields, Scalar, as_config, scalar
 
-OBJECTS = ("", "date", "datetime", "time", "decimal", "int", "float", "bool", "str", "mixed")
+OBJECTS = ("", "date", "datetime", "time", "decimal", "int", "float", "bool", "str", "bytes", "mixed")
 """Python types of the cells of an object column."""
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 _INTERVAL = re.compile(r"([\[(])(.+), (.+)([\])])")
 _CLOSED = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}
+_DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), (-?\d{1,2})\)\[pyarrow\]")
+_DICTIONARY = re.compile(r"dictionary<values=((?:large_)?string), indices=(u?int\d+), ordered=([01])>\[pyarrow\]")
 _SPECIAL = ("interval", "period", "datetime64", "timedelta64")
 
 
@@ -62,3 +64,29 @@ def _interval(pandas: Any, text: str, inner: str) -> Any:
     if inner.startswith(("datetime64", "timedelta64")):
         make = pandas.Timestamp if inner.startswith("datetime64") else pandas.Timedelta
     return pandas.Interval(make(low), make(high), closed=_CLOSED[first + last])
+
+
+def arrow_type(pandas: Any, name: str) -> Any:
+    """Return a type of pyarrow that pandas does not find by its name: decimals, and dictionaries of texts.
+
+    Args:
+        pandas: The module.
+        name: The name of the type.
+
+    Raises:
+        ValueError: It is no such type.
+
+    >>> import pandas
+    >>> arrow_type(pandas, "decimal128(5, 2)[pyarrow]")
+    decimal128(5, 2)[pyarrow]
+    """
+    import pyarrow
+
+    if found := _DECIMAL.fullmatch(name):
+        bits, digits, scale = map(int, found.groups())
+        return pandas.ArrowDtype((pyarrow.decimal128 if bits == 128 else pyarrow.decimal256)(digits, scale))
+    if found := _DICTIONARY.fullmatch(name):
+        values, indices, ordered = found.groups()
+        types = pyarrow.type_for_alias(indices), pyarrow.type_for_alias(values)
+        return pandas.ArrowDtype(pyarrow.dictionary(*types, ordered=ordered == "1"))
+    raise ValueError(f"{name!r} is no type of decimals or of texts in a dictionary")

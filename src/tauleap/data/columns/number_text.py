@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tauleap.data.columns.fields import Fields, as_config
+from tauleap.data.columns.number_style import style_of
 
 _LONGEST = 400
 """Characters of a number: the smallest float64 has 327 decimals."""
@@ -151,22 +152,13 @@ class NumberFormat:
         >>> NumberFormat().described(["+1.50", "-2.25"], np.array([True, True])).write(np.array([3.0]), 2)
         ['+3.00']
         """
-        bare = [text.strip() for text, good in zip(self._bare(texts), valid.tolist(), strict=True) if good]
+        bare = list(map(str.strip, self._bare(texts)))
+        if not valid.all():
+            bare = [text for text, good in zip(bare, valid.tolist(), strict=True) if good]
         if not bare:
             return self
-        positive = [text for text in bare if text[0] != "-"]
-        plus = bool(positive) and all(text[0] == "+" for text in positive)
-        powers = [text for text in bare if "e" in text or "E" in text]
-        exponent = "" if len(powers) < len(bare) else "E" if "E" in bare[0] else "e"
-        if exponent and any(re.search("[eE]-?[1-9][0-9]?$", text) for text in bare):
-            exponent += "0" if not any(re.search("[eE]([+]|-?0)", text) for text in bare) else ""
-        mantissas = [re.split("[eE]", text)[0] for text in bare] if exponent else bare
-        whole = [text.lstrip("+-").partition(self.decimal)[0] for text in mantissas]
-        padded = not self.thousands and min(map(len, whole)) == max(map(len, whole)) > 1
-        digits = len(whole[0]) if padded and any(text[0] == "0" for text in whole) else 1
-        digits = 0 if "" in whole and "0" not in whole else digits
-        places = _fixed_places(mantissas, self.decimal)
-        return replace(self, places=places, plus=plus, exponent=exponent, digits=min(digits, 30))
+        style = style_of(bare, self.decimal, grouped=bool(self.thousands))
+        return replace(self, **style._asdict())
 
     def config(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
@@ -363,25 +355,6 @@ def _spread(values: np.ndarray, valid: np.ndarray, fill: int | float) -> np.ndar
     result = np.full(len(valid), fill, dtype=values.dtype)
     result[valid] = values
     return result
-
-
-def _fixed_places(texts: Sequence[str], decimal: str) -> int | None:
-    """Return the number of decimals if every number is written with as many, and with one or more."""
-    fixed: int | None = None
-    for text in texts:
-        places = _places(text, decimal)
-        if not places or (fixed is not None and places != fixed):
-            return None
-        fixed = places
-    return fixed
-
-
-def _places(text: str, decimal: str) -> int | None:
-    """Return the number of decimals as written, or None for a number with an exponent."""
-    if text[-1:].isdigit() and "e" not in text and "E" not in text:
-        place = text.rfind(decimal)
-        return 0 if place < 0 else len(text) - place - 1
-    return None
 
 
 @lru_cache

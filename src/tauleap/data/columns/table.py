@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,6 +22,7 @@ from tauleap.data.columns.raw import Problem, RawTable, TableError, type_remedy
 from tauleap.data.columns.report import describe, nothing_to_learn, unreadable_cells
 
 MOST_COLUMNS = 10_000
+_WHOLE = re.compile("0|-?[1-9][0-9]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,6 +87,9 @@ class TableEncoder:
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise ValueError("a table must have one or more columns, and their names must differ")
+        labels = [column.name for column in self.columns if column.frame_type is not None and column.frame_type.label]
+        if wrong := [name for name in labels if len(name) > 20 or not _WHOLE.fullmatch(name)]:
+            raise ValueError(f"the name {short(wrong[0])} of a column must be a whole number")
         if max(self.sizes, default=1) < 2:
             raise ValueError("a table must have a column with two values or more: there is nothing to learn otherwise")
 
@@ -228,7 +233,7 @@ class TableEncoder:
         problems: list[Problem] = []
         for site, column in enumerate(chosen):
             cells = readable_cells(column, raw)
-            states[:, site], missing[:, site], bad = column.adapted(cells, raw.decimal).encode(cells)
+            states[:, site], missing[:, site], bad = column.adapted(cells, raw.decimal, writes=False).encode(cells)
             if bad:
                 unreadable[:, site] = np.isin(cells.codes, bad)
             problems += unreadable_cells(column, raw, cells, bad, training=training)
@@ -283,7 +288,7 @@ class TableEncoder:
         """
         chosen = [self.columns[place] for place in self.sites]
         cells = [readable_cells(column, raw) for column in chosen]
-        adapted = [column.adapted(own, raw.decimal) for column, own in zip(chosen, cells, strict=True)]
+        adapted = [column.adapted(own, raw.decimal, writes=False) for column, own in zip(chosen, cells, strict=True)]
         return np.stack([column.log_density(own) for column, own in zip(adapted, cells, strict=True)], axis=1)
 
     def describe(self) -> list[str]:

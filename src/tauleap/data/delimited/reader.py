@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import os
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
@@ -193,13 +193,12 @@ class _Reading:
             self.silent += 1
 
     def columns(self, rows: Iterator[tuple[int, list[str], str]], *, single: bool) -> list[Cells]:
-        tables: list[dict[str, int]] = [{} for _ in range(self.width)]
+        # A text that is not yet in its table gets the next number: no pass in Python over the cells.
+        tables: list[dict[str, int]] = [defaultdict(count().__next__) for _ in range(self.width)]
         codes: list[list[np.ndarray]] = [[] for _ in tables]
         checked = self._checked(rows, single)
         while chunk := list(islice(checked, _CHUNK_ROWS)):
             for table, parts, column in zip(tables, codes, zip(*chunk, strict=True), strict=True):
-                fresh = [text for text in dict.fromkeys(column) if text not in table]
-                table.update(zip(fresh, range(len(table), len(table) + len(fresh)), strict=True))
                 parts.append(np.fromiter(map(table.__getitem__, column), np.int32, len(column)))
             if len(self.lines) * self.width > limits.VALUES:
                 problem = Problem(f"there are more than {limits.VALUES:,} cells", "write a part of it to another file")
