@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 import tauleap as tl
-from tauleap import Observed, ReverseProcess, _device, _precision
+from tauleap import Observed, ReverseProcess, _precision
 from tauleap.denoise import Denoiser, Guided, NetworkDenoiser, Posterior, Tempered, TruncatedLogistic
 from tauleap.denoise.truncated_logistic import LogisticParameters
 from tauleap.noise import Absorbing, BirthDeath, Constant, Exponential, ForwardProcess, Gaussian, LogLinear, RankOne
@@ -249,8 +249,8 @@ def test_without_an_accelerator_none_is_looked_up(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: False)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", missing)
-    _device.autocast_types.cache_clear()
+    _precision.autocast_types.cache_clear()
     try:
         assert _precision.full_precision(lambda: 1.0)() == 1.0
     finally:
-        _device.autocast_types.cache_clear()
+        _precision.autocast_types.cache_clear()

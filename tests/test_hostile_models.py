@@ -561,15 +561,23 @@ def test_a_card_of_another_type(model: Path, capsys: pytest.CaptureFixture[str])
 
 def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
     model = small_model()
-    model.form = ArrayFormat((3,), 0, 4, None, True, "int64")
-    refused(model.save(tmp_path / "m"), r"its shape is \(2,\), but the shape of its data format \(array\) is \(3,\)")
+    form = ArrayFormat((3,), 0, 4, None, True, "int64")
+    message = r"shape is \(2,\), but that of the data format \(array\) is \(3,\)"
+    with pytest.raises(ValueError, match=message):
+        Model(model.process, model.denoiser, shape=(2,), form=form)
+    model.form = form
+    refused(model.save(tmp_path / "m"), message)
 
 
 def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
     mlp = network.ResidualMLP(4, (3,), width=4, hidden=4, depth=1)
     process = noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3]))
-    folder = Model(process, denoise.NetworkDenoiser(mlp), shape=(3,)).save(tmp_path / "m")
-    refused(folder, r"shape must have .* the sites \(2,\)")
+    message = r"shape must have .* the sites \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        Model(process, denoise.NetworkDenoiser(mlp), shape=(3,))
+    model = Model(process, denoise.NetworkDenoiser(mlp))
+    model.shape = (3,)
+    refused(model.save(tmp_path / "m"), message)
 
 
 def old_table(categories: dict[str, list[str]]) -> Format:

@@ -313,13 +313,6 @@ def fork_default_rng(device: torch.device) -> Iterator[None]:
             set_default_rng_state(each, state)
 
 
-@cache
-def autocast_types() -> tuple[str, ...]:
-    """Return the types of devices that can be inside ``torch.autocast``: the CPU, and this machine's accelerator."""
-    found = resolve()
-    return (CPU.type,) if is_host(found) else (CPU.type, found.type)
-
-
 def runs_cuda(device: torch.device) -> bool:
     """Return whether it is a device of CUDA, for programs that run there or on the CPU only.
 

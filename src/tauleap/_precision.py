@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from functools import wraps
+from functools import cache, wraps
 from typing import ParamSpec, TypeVar
 
 import torch
@@ -13,6 +13,12 @@ from tauleap import _device
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+
+
+@cache
+def autocast_types() -> tuple[str, ...]:
+    """Return the types of devices that can be inside ``torch.autocast``: the CPU, and this machine's accelerator."""
+    return tuple(dict.fromkeys((_device.CPU.type, _device.resolve().type)))
 
 
 def same_autocast() -> Callable[[], AbstractContextManager[None]]:
@@ -24,9 +30,7 @@ def same_autocast() -> Callable[[], AbstractContextManager[None]]:
     ...     (torch.ones(1, 1) @ torch.ones(1, 1)).dtype
     torch.bfloat16
     """
-    enabled = [
-        (kind, torch.get_autocast_dtype(kind)) for kind in _device.autocast_types() if torch.is_autocast_enabled(kind)
-    ]
+    enabled = [(kind, torch.get_autocast_dtype(kind)) for kind in autocast_types() if torch.is_autocast_enabled(kind)]
 
     @contextmanager
     def context() -> Iterator[None]:
@@ -59,13 +63,13 @@ def full_precision(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     @wraps(function)
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
-        for kind in _device.autocast_types():
+        for kind in autocast_types():
             if torch.is_autocast_enabled(kind):
                 break
         else:
             return function(*args, **kwargs)
         with ExitStack() as stack:
-            for kind in _device.autocast_types():
+            for kind in autocast_types():
                 if torch.is_autocast_enabled(kind):
                     stack.enter_context(torch.autocast(kind, enabled=False))
             return function(*args, **kwargs)

@@ -39,9 +39,13 @@ class ModelParts(ABC):
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.reverse = ReverseProcess(process, denoiser)
+        self.kind = Kind() if kind is None else kind
         self.shape = None if shape is None else tuple(_check.integer("a side of shape", n, least=1) for n in shape)
         self.form = form
-        self.kind = Kind() if kind is None else kind
+        if self.shape is not None:
+            process._check_sites(torch.Size((1, *self.shape)), "shape")
+            if form is not None and form.shape != self.shape:
+                raise ValueError(f"shape is {self.shape}, but that of the data format ({form.kind}) is {form.shape}")
         self.about: dict[str, Any] = dict(about or {})
 
     @property
@@ -113,7 +117,7 @@ class ModelParts(ABC):
             ValueError: No such device is known, or this machine does not have it.
         """
         device = _device.resolve(device)
-        _device.check_weights(self.denoiser, device)
+        _device.check_weights(self.reverse.denoiser, device)
         self.reverse.to(device)
         return self
 

@@ -15,6 +15,7 @@ import torch
 
 import tauleap as tl
 from tauleap import cli
+from tauleap._files.owned import locked
 from tauleap._seeds import derive_seed
 from tauleap.cli import blocks
 from tauleap.cli.blocks import Blocks, exclusive_lock, shared_lock
@@ -154,7 +155,7 @@ def test_shards_of_another_request_are_refused(tmp_path: Path, capsys: pytest.Ca
 def test_a_shard_that_is_being_made_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "s"
     ran([*ASK, "--shard", "1/2", "--out", out], capsys)
-    with blocks.locked(out, ".parts/2-of-2.lock"):
+    with locked(out, ".parts/2-of-2.lock"):
         error = refused([*ASK, "--shard", "2/2", "--out", out], capsys)
     assert f"in use by process {os.getpid()}" in error
 
@@ -247,9 +248,9 @@ def test_bad_shards(text: str) -> None:
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
 def test_shards_cover_every_part_once(count: int) -> None:
-    places = range(0, 45, 2)
-    each = [Shard(index, count).of(places) for index in range(1, count + 1)]
-    assert sorted(itertools.chain(*each)) == list(places)
+    rows = Blocks(Path("s"), {}, {}, n=45, size=2, shape=(2,), num_states=32)
+    each = [rows.starts_of(Shard(index, count)) for index in range(1, count + 1)]
+    assert sorted(itertools.chain(*each)) == list(range(0, 45, 2))
     assert max(map(len, each)) - min(map(len, each)) <= 1
 
 

@@ -71,7 +71,7 @@ CASES = [(sampler, process) for sampler in SAMPLERS for process in PROCESSES if 
 def moment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """On the CPU, and as on an accelerator, where the host looks once in a call."""
     if request.param == "when the call ends":
-        monkeypatch.setattr(undefined, "_host_may_look", lambda device: False)
+        monkeypatch.setattr(undefined, "is_host", lambda device: False)
     return request.param
 
 

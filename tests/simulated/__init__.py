@@ -47,7 +47,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from tauleap import _device
+from tauleap import _device, _precision
 from tauleap._draw import PartOfBatch
 from tests.simulated.backend import hook_exists, register
 from tests.simulated.state import AnyGenerator, Generator, Original, state
@@ -93,7 +93,7 @@ def _new_part(cls: type[PartOfBatch], part: int, parts: int, device: Any = "cpu"
 
 def _forget_devices() -> None:
     """Clear what the package has cached about ``sim``, since its properties change."""
-    for found in (_device.has_float64, _device._has_generators, _device.autocast_types):
+    for found in (_device.has_float64, _device._has_generators, _precision.autocast_types):
         found.cache_clear()
 
 

@@ -14,8 +14,8 @@ from torch.optim.swa_utils import AveragedModel
 
 from tauleap import _device
 from tauleap._draw import PartOfBatch, stratified, uniforms
+from tauleap._files.owned import locked
 from tauleap.training.ema import Ema
-from tauleap.training.lock import locked
 from tauleap.training.logs import Logs
 from tauleap.training.meter import Meter
 from tauleap.training.order import Order

@@ -1,7 +1,7 @@
 """Files and folders: write them atomically, own them, and read them safely.
 
 - ``atomic``: a reader finds the old file or the complete new one.
-- ``owned``: folders that carry our marker, and removal of the files that we wrote there.
+- ``owned``: folders that carry our marker, their lock, and removal of the files that we wrote there.
 - ``safe_read``: plain files of bounded size and strict JSON, from anybody.
 - ``manifest``: sizes and checksums of the files of a checkpoint.
 - ``full_disk``: the error of a full disk with its remedy.

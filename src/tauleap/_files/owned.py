@@ -1,4 +1,4 @@
-"""Recognise folders that we own, and remove only files there that we wrote.
+"""Recognise folders that we own, lock them, and remove only files there that we wrote.
 
 A folder is ours when it holds a marker, a file that is created before all others. Every other folder that is not empty
 belongs to the user and is refused.
@@ -10,6 +10,7 @@ import fcntl
 import os
 import re
 import shutil
+import socket
 import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager, suppress
@@ -118,6 +119,34 @@ def _check_plain(status: os.stat_result, path: Path) -> None:
         kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
         raise FileExistsError(f"{path} is {kind}, it must be a plain file: move it away and run the same command again")
+
+
+@contextmanager
+def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
+    """Lock a folder for this process; the lock ends with the block or with the process.
+
+    Args:
+        folder: the folder.
+        name: the path of the lock file in the folder; several names are several locks. Default: ``.lock``.
+
+    Raises:
+        BlockingIOError: another process holds the lock.
+    """
+    path = folder / name
+    with open_plain(path, "a+", errors="replace") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            holder = file.read().strip() or "another process"
+            raise BlockingIOError(
+                f"{folder} is in use by {holder}: wait until it ends, stop it, or write another folder"
+            ) from None
+        file.seek(0)
+        file.truncate()
+        file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+        file.flush()
+        yield
 
 
 def free_name(path: Path, prefix: str) -> Path:

@@ -16,7 +16,6 @@ import io
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,15 +25,13 @@ from typing import cast
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from tauleap import _files
 from tauleap._files import owned, safe_read
 from tauleap.cli.options import Shard
+from tauleap.cli.output import with_progress_bar
 from tauleap.data.array.file import parse_array, save_array, smallest_dtype
-from tauleap.training.lock import locked
 
 REQUEST = "request.json"
 _BLOCKS = ".parts"
@@ -72,6 +69,14 @@ class Blocks:
     def starts(self) -> range:
         """The numbers of the rows that the blocks begin with."""
         return range(0, self.n, self.size)
+
+    def starts_of(self, shard: Shard) -> list[int]:
+        """Return the first rows of the blocks of a shard: every ``count``-th block.
+
+        Args:
+            shard: The shard.
+        """
+        return list(self.starts[shard.index - 1 :: shard.count])
 
     def rows(self, first: int) -> int:
         """Return the number of rows in a block.
@@ -200,19 +205,18 @@ def resume(
     out.mkdir(parents=True, exist_ok=True)
 
     def begin() -> None:
-        owned.remove_unfinished(out, _OWN)
-        owned.remove_unfinished(parts, _OWN_BLOCKS)
         if not blocks.is_begun():
             blocks.record([])
+        owned.remove_unfinished(out, _OWN)
+        owned.remove_unfinished(parts, _OWN_BLOCKS)
 
     with shared_lock(out, begin, blocks.is_begun):
         if done := blocks.files():  # written by another process in the meantime
             return ResumeResult(done)
         parts.mkdir(exist_ok=True)
-        with locked(out, f"{_BLOCKS}/{shard.index}-of-{shard.count}.lock"):
-            todo = [first for first in shard.of(blocks.starts) if not blocks.path(first).exists()]
-            console = Console(stderr=True, quiet=not progress or len(todo) < 2 or not sys.stderr.isatty())
-            for first in track(todo, "sampling", console=console, transient=True):
+        with owned.locked(out, f"{_BLOCKS}/{shard.index}-of-{shard.count}.lock"):
+            todo = [first for first in blocks.starts_of(shard) if not blocks.path(first).exists()]
+            for first in with_progress_bar(todo, "sampling", show=progress):
                 if not blocks.path(first).exists():  # not sampled meanwhile by another number of shards
                     make(first, blocks.rows(first))
     if missing := blocks.missing():

@@ -35,8 +35,9 @@ def load_model(run: Path, device: str) -> tuple[Model, Format]:
         )
     form = model.form
     if form is None:
-        states = model.process.data_states.reshape(-1, model.num_states).any(0)
-        ordered = bool(model.process.ordinal)
+        process = model.reverse.process
+        states = process.data_states.reshape(-1, process.num_states).any(0)
+        ordered = bool(process.ordinal)
         form = ArrayFormat(model.shape, 0, int(states.nonzero().max()) + 1, None, ordered, "int64")
     return model, form
 

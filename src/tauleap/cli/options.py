@@ -45,8 +45,8 @@ class Shard:
         index: The number of the process, from 1.
         count: How many processes there are.
 
-    >>> Shard.read("2/3").of(range(0, 80, 10))
-    [10, 40, 70]
+    >>> Shard.read("2/3")
+    Shard(index=2, count=3)
     """
 
     index: int
@@ -68,14 +68,6 @@ class Shard:
         if match is None or not 1 <= int(match[1]) <= int(match[2]):
             raise ValueError(f"--shard must be I/N with I from 1 to N, such as 1/4, 2/4, 3/4 and 4/4, got {text!r}")
         return Shard(int(match[1]), int(match[2]))
-
-    def of(self, starts: range) -> list[int]:
-        """Return the blocks of this shard.
-
-        Args:
-            starts: The first rows of all blocks.
-        """
-        return list(starts[self.index - 1 :: self.count])
 
     def __str__(self) -> str:
         return f"{self.index}/{self.count}"

@@ -11,15 +11,16 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, TextIO, cast, runtime_checkable
+from typing import Any, Protocol, TextIO, TypeVar, cast, runtime_checkable
 
 from tauleap._files.full_disk import REMEDY, is_full_disk
 from tauleap._files.printable import printable
 from tauleap.cli.exit_codes import BROKEN_PIPE, FAILED
 
+T = TypeVar("T")
 _ASCII = str.maketrans(
     {"±": "+-", "×": "x", "…": "...", "•": "*", "─": "-", "━": "-", "│": "|", "╭": "+", "╮": "+", "╰": "+", "╯": "+"}
 )
@@ -156,6 +157,22 @@ def print_result(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None
         lines: The result as text.
     """
     print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
+
+
+def with_progress_bar(items: Sequence[T], title: str, *, show: bool) -> Iterable[T]:
+    """Return items to iterate over, with a progress bar if there are several and the standard error is a terminal.
+
+    Args:
+        items: The items.
+        title: What is done with each.
+        show: Whether a bar may be shown.
+    """
+    if not show or len(items) < 2 or not sys.stderr.isatty():
+        return items
+    from rich.console import Console
+    from rich.progress import track
+
+    return track(items, title, console=Console(stderr=True), transient=True)
 
 
 def files_line(files: list[Path], folder: Path) -> str:

@@ -1,13 +1,15 @@
-"""The samplers by their names on the command line."""
+"""The samplers by their names on the command line, and the plan of a request."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from typing_extensions import Doc
 
 if TYPE_CHECKING:
-    from tauleap.sampling import Sampler
+    from tauleap.model import Model
+    from tauleap.sampling import Sampler, SamplingPlan
 
 SamplerName = Literal[
     "ancestral",
@@ -31,7 +33,9 @@ _OPTIONS: dict[str, tuple[str, type]] = {
 """The parameter of each sampler that has one, by its name in Python, and its type."""
 
 
-def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None:
+def make_sampler(
+    name: SamplerName | None, option: str | None, correctors: int = 0, scale: float = 1.0, start: float = 1.0
+) -> Sampler | None:
     """Return a sampler; None for no name, which means the model's own selection.
 
     >>> make_sampler("ancestral", "look_ahead=0.5")
@@ -40,6 +44,9 @@ def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None
     Args:
         name: The value of ``--sampler``.
         option: The value of ``--sampler-option``, such as "look_ahead=0.5".
+        correctors: Corrector steps after each step. Default: 0.
+        scale: The length of a corrector step, in steps of the sampler. Default: 1.
+        start: The time below which correctors run. Default: 1.
 
     Raises:
         ValueError: The sampler does not have this option, or the value is invalid.
@@ -60,9 +67,44 @@ def make_sampler(name: SamplerName | None, option: str | None) -> Sampler | None
         "uniformization": sampling.Uniformization,
     }
     if option is None:
-        return kinds[name]()
-    parameter, kind = _OPTIONS[name]
-    return kinds[name](**{parameter: kind(option.partition("=")[2])})
+        sampler = kinds[name]()
+    else:
+        parameter, kind = _OPTIONS[name]
+        sampler = kinds[name](**{parameter: kind(option.partition("=")[2])})
+    return sampler if correctors == 0 else sampling.WithCorrector(sampler, correctors, scale=scale, start=start)
+
+
+def plan_of(
+    model: Model,
+    steps: int,
+    name: SamplerName | None,
+    option: str | None,
+    correctors: int,
+    scale: float = 1.0,
+    start: float = 1.0,
+) -> tuple[SamplingPlan, SamplerName, str | None]:
+    """Return the plan of a request, and the name and the option of its sampler, as the request records them.
+
+    Args:
+        model: The model.
+        steps: The largest number of steps.
+        name: The sampler; None for the model's own selection.
+        option: The sampler's option.
+        correctors: Corrector steps after each step. They need steps, so first hitting is not selected with them.
+        scale: The length of a corrector step, in steps of the sampler. Default: 1.
+        start: The time below which correctors run. Default: 1.
+    """
+    with_steps: SamplerName | None = "ancestral" if name is None and correctors > 0 else name
+    sampler = make_sampler(with_steps, option, correctors, scale, start)
+    plan = model.sampling_plan(steps=steps, sampler=sampler)
+    if name is not None:
+        return plan, name, option
+    if with_steps is None:
+        return (plan, *names_of(plan.sampler))
+    own = model.sampling_plan(steps=steps)
+    has_steps = names_of(own.sampler)[0] == with_steps
+    reason = own.reason if has_steps else f"correctors need steps, and {own.sampler!r} has none"
+    return replace(plan, reason=reason), with_steps, None
 
 
 def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:

@@ -14,6 +14,7 @@ from contextvars import ContextVar
 import torch
 
 from tauleap import _check, _device
+from tauleap._device import is_host
 from tauleap._shapes import SiteMask, Time
 from tauleap.denoise.posterior import Posterior
 
@@ -85,7 +86,7 @@ def check_defined(posterior: Posterior, t: Time) -> Posterior:
     if posterior.shape[:-1].numel() == 0:
         return posterior
     undefined = posterior.undefined
-    if _host_may_look(undefined.device):
+    if is_host(undefined.device):
         if bool(undefined.any()):
             _Record(undefined, t).raise_if_any()
     elif (call := _CALL.get()) is not None:
@@ -105,7 +106,3 @@ def reporting_undefined() -> Iterator[None]:
         _CALL.reset(token)
     if call.record is not None:
         call.record.raise_if_any()
-
-
-def _host_may_look(device: torch.device) -> bool:
-    return _device.is_host(device)

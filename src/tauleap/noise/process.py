@@ -330,7 +330,9 @@ class ForwardProcess(nn.Module, ABC):
     @property
     def tables_device(self) -> torch.device:
         """Where kernels are made: where the buffers are, or where a process without buffers was last moved to."""
-        return next((buffer.device for buffer in self.buffers()), self._moved_to)
+        # Its own buffers first: a walk through the submodules takes a tenth of the time of small reverse rates.
+        own = next((buffer.device for buffer in self._buffers.values() if buffer is not None), None)
+        return own or next((buffer.device for buffer in self.buffers()), self._moved_to)
 
     def _checked_generator(self) -> Tensor:
         """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong.

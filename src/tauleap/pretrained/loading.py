@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from tauleap import _device, _files
 from tauleap._files import safe_read
@@ -34,7 +34,7 @@ from tauleap.storage.config import (
 )
 from tauleap.storage.outline import check_denoiser, check_process, check_shape
 from tauleap.storage.save import CHECKSUM, CONFIG, FORMAT, WEIGHTS, config_bytes, has_right_checksum
-from tauleap.storage.weights import read_header, read_weights
+from tauleap.storage.weights import Declared, read_header, read_weights
 
 _REQUIRED = {"weights_sha256", "process", "denoiser", "shape"}
 _FIELDS = _REQUIRED | {"format", "tauleap", CHECKSUM, "form", "kind", "about", "dtype"}
@@ -118,11 +118,12 @@ def _load(
 ) -> Model:
     """Load the model in ``folder``, whose files may be links to others in ``run``; errors call it ``name``."""
     config = _read_config(folder, run)
+    declared = read_header(folder / WEIGHTS, inside=run)
     missing = _insert(config, network, process)
+    meaning, dtype = _read_meaning(config), _dtype_of(config, declared)
     unknown = list(unknown_classes([config["process"], config["denoiser"]], own))
     if unknown or missing:
         raise UnknownClassError(unknown, name, missing)
-    declared = read_header(folder / WEIGHTS, inside=run)
     check_process(config["process"], config["denoiser"])
     check_shape(config["shape"], config["denoiser"])
     try:
@@ -137,10 +138,9 @@ def _load(
     denoiser = build(config["denoiser"], weights, IN_DENOISER | dict(own))
     if not isinstance(process, ForwardProcess) or not isinstance(denoiser, Denoiser):
         raise ValueError(f"it must describe a process and a denoiser, got {process!r} and {denoiser!r}")
-    denoiser.to(_dtype_of(config, weights))
-    model = Model(process, denoiser, shape=config["shape"], **_read_meaning(config))
+    denoiser.to(dtype)
+    model = Model(process, denoiser, shape=config["shape"], **meaning)
     model.about = model.about or read_report(run, folder)
-    _check_shapes(model)
     try:
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
@@ -174,17 +174,6 @@ def _insert(config: dict[str, Any], network: nn.Module | None, process: ForwardP
         config["process"] = process
     given = {"network": network, "process": process}
     return {name: cls for name, cls in lacking.items() if cls is not None and given[name] is None}
-
-
-def _check_shapes(model: Model) -> None:
-    """Raise ValueError if the process or the format has other sites than the model."""
-    if model.shape is None:
-        return
-    model.process._check_sites(torch.Size((1, *model.shape)), "shape")
-    if model.form is not None and model.form.shape != model.shape:
-        raise ValueError(
-            f"its shape is {model.shape}, but the shape of its data format ({model.form.kind}) is {model.form.shape}"
-        )
 
 
 def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,11 +221,11 @@ def _read_config(folder: Path, run: Path) -> dict[str, Any]:
     return config
 
 
-def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Tensor]) -> torch.dtype | None:
+def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Declared]) -> torch.dtype | None:
     """Return float32 for a compact file; else the dtype in which the model was trained."""
     if "dtype" in config:
         if config["dtype"] != "float32":
             raise ValueError(f'its entry dtype must be "float32" or absent, got {config["dtype"]!r}')
         return torch.float32
-    floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.is_floating_point())
+    floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.dtype.is_floating_point)
     return next(floats, None)

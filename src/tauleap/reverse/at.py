@@ -15,7 +15,7 @@ from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import check_defined
 from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
-from tauleap.observed import Observed, check_observed
+from tauleap.observed import Observed
 from tauleap.reverse.base import (
     CorrectorJumps,
     OutgoingJumps,
@@ -69,7 +69,7 @@ class ReverseAt:
         condition: The input of the denoiser. Default: none.
         posterior: p(x0 | x). Default: that of the denoiser.
         kernel: q_t|0. Default: that of the process.
-        checked: Whether the arguments have been checked already. Default: False.
+        checked: Whether the caller has checked these arguments, and checks those of the methods. Default: False.
         home: The device of the results. Default: that of ``x``.
     """
 
@@ -89,7 +89,7 @@ class ReverseAt:
         self.reverse, self.process, self.home = reverse, reverse.process, home
         self.t, self.observed, self.condition, self.kernel = t, observed, condition, kernel
         self._is_checked = checked
-        self.x = x if checked else self._checked(x)
+        self.x = x if checked else self._check(x)
         self._given = None if posterior is None else self._over_data_states(posterior, "posterior")
 
     @cached_property
@@ -97,7 +97,7 @@ class ReverseAt:
         """p(x0 | x) over the data states, as given or as the denoiser predicts it."""
         return self._predicted() if self._given is None else self._given
 
-    def checked(self) -> ReverseAt:
+    def evaluated(self) -> ReverseAt:
         """Evaluate the denoiser now, and return this object; raise a ValueError if a site has no distribution."""
         self.posterior = check_defined(self.posterior, self.t)
         return self
@@ -105,7 +105,7 @@ class ReverseAt:
     @_at_home
     def predicted_posterior(self) -> Posterior:
         """Return the posterior over the data states; raise a ValueError if a site has no distribution."""
-        return self.checked().posterior
+        return self.evaluated().posterior
 
     @_at_home
     def reachable_posterior(self) -> Posterior:
@@ -130,13 +130,15 @@ class ReverseAt:
     @_at_home
     def rates(self) -> PerState:
         """Rhat_t(x, .), 0 at the site's own state and at observed sites."""
-        return self._zero_if_observed(self.expected_rates.under(self.posterior), per_state=True)
+        posterior = self.posterior  # the network is evaluated before the rates
+        return self._zero_if_observed(self.expected_rates.under(posterior), per_state=True)
 
     @property
     @_at_home
     def corrector_rates(self) -> PerState:
         """R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4)."""
-        rates = self.expected_rates.under(self.posterior)
+        posterior = self.posterior
+        rates = self.expected_rates.under(posterior)
         return self._zero_if_observed(
             rates + self.process.rates_from(self.x, self.t, dtype=rates.dtype), per_state=True
         )
@@ -237,7 +239,7 @@ class ReverseAt:
             s: the earlier time, or one per sample.
             generator: the source of randomness. Default: that of PyTorch.
         """
-        _check.time(s, len(self.x), name="s")
+        self._check_time(s)
         jumps = self.reversal.step_jumps(s, self.posterior)
         jumps = jumps if self.observed is None else UnobservedJumps(jumps, self.observed)
         leaves = _draw.uniforms(self.x.shape, self.x.device, generator) < check_rates(jumps.exit_rate)
@@ -287,7 +289,7 @@ class ReverseAt:
         return self.reverse.with_own_evidence(self.posterior, self.x, self.t, y, s)
 
     def _step(self, s: Time) -> PosteriorExpectation:
-        _check.time(s, len(self.x), name="s")
+        self._check_time(s)
         return self.reversal.step(s)
 
     def _unobserved(self, jumps: OutgoingJumps) -> OutgoingJumps:
@@ -298,14 +300,14 @@ class ReverseAt:
             return values
         return values.masked_fill(self.observed.mask[..., None] if per_state else self.observed.mask, 0.0)
 
-    def _checked(self, x: States) -> States:
-        x = self.process._check_states(x, "x")
+    def _check(self, x: States) -> States:
+        x = self.reverse.check_states(x, self.observed)
         _check.time(self.t, x.shape[0])
-        if self.observed is None:
-            return x
-        data_states = None if self.process.all_states_are_data else self.process.data_states
-        check_observed(self.observed).check(x, self.process.num_states, data_states)
-        return self.observed.fill(x)
+        return x
+
+    def _check_time(self, s: Time) -> None:
+        if not self._is_checked:
+            _check.time(s, len(self.x), name="s")
 
     def _check_x0(self, x0: States) -> States:
         x0 = x0 if self._is_checked else self.process._check_states(x0, "x0")

@@ -14,7 +14,7 @@ from tauleap._shapes import PerSite, PerState, States, Time
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.denoise.on_device import DenoiserOnDevice, moved
 from tauleap.noise import ForwardProcess, Kernel
-from tauleap.observed import Observed
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse.at import ReverseAt, structure_of
 from tauleap.reverse.bound import ExitBound
 
@@ -67,6 +67,7 @@ class ReverseProcess(nn.Module):
         condition: Tensor | None = None,
         posterior: Posterior | None = None,
         kernel: Kernel | None = None,
+        checked: bool = False,
     ) -> ReverseAt:
         """Bind states and a time, so that everything is computed from one evaluation of the denoiser.
 
@@ -77,6 +78,8 @@ class ReverseProcess(nn.Module):
             condition: passed to the denoiser, such as class labels. Default: none.
             posterior: p(x0 | x), if it is known. Default: the denoiser is evaluated when it is first needed.
             kernel: q_t|0, if it is known; x and t are then taken as checked. Default: that of the process.
+            checked: whether the caller has checked these arguments, as :meth:`check_states` does, and will check those
+                of the methods. Default: false.
 
         Returns:
             The reverse process at x and t.
@@ -88,10 +91,27 @@ class ReverseProcess(nn.Module):
         >>> at.exit_rate, at.step_probs(0.0)
         (tensor([[1.4426]]), tensor([[[0.6879, 0.3121]]]))
         """
+        checked = checked or kernel is not None
         if not isinstance(x, Tensor) or not _device.lacks_float64(x.device):
-            return ReverseAt(self, x, t, observed, condition, posterior, kernel, checked=kernel is not None)
+            return ReverseAt(self, x, t, observed, condition, posterior, kernel, checked=checked)
         here = (moved(value, _device.CPU) for value in (x, t, observed, condition, posterior))
-        return ReverseAt(self.on_cpu(), *here, home=x.device)
+        return ReverseAt(self.on_cpu(), *here, checked=checked, home=x.device)
+
+    def check_states(self, x: States, observed: Observed | None = None, *, name: str = "x") -> States:
+        """Return states with the observed values filled in; raise for states that the process cannot have.
+
+        Args:
+            x: the states.
+            observed: the observed sites and their values. Default: none.
+            name: what an error calls the states. Default: "x".
+        """
+        process = self.process
+        x = process._check_states(x, name)
+        if observed is None:
+            return x
+        data_states = None if process.all_states_are_data else process.data_states
+        check_observed(observed).check(x, process.num_states, data_states)
+        return observed.fill(x)
 
     def posterior(
         self,

@@ -9,15 +9,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def reporting(show: bool, total: int, title: str) -> Iterator[Callable[[], None]]:
+def reporting(show: bool, total: int, title: object) -> Iterator[Callable[[], None]]:
     """Yield a function to call after each of ``total`` steps, which reports progress on stderr."""
     if not show:
         yield lambda: None
     elif sys.stderr.isatty():
-        with _bar(total, title) as advance:
+        with _bar(total, str(title)) as advance:
             yield advance
     else:
-        yield _lines(total, title)
+        yield _lines(total, str(title))
 
 
 @contextmanager

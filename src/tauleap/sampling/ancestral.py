@@ -68,9 +68,9 @@ class Ancestral(Sampler):
             raise ValueError(
                 "look_ahead = 1 cannot be used for a step to time 0, where there is no noise: write look_ahead < 1"
             )
-        at = reverse.at(x, u, observed=observed, condition=condition).checked()
+        at = reverse.at(x, u, observed=observed, condition=condition, checked=True).evaluated()
         if u != t:
-            at = reverse.at(x, t, observed=observed, posterior=at.with_own_evidence(x, t))
+            at = reverse.at(x, t, observed=observed, posterior=at.with_own_evidence(x, t), checked=True)
         out = at.draw_step(s, generator=generator)
         return out, StepInfo.count(x, out, evaluations=1.0, observed=observed)
 

@@ -91,7 +91,7 @@ class WithCorrector(Sampler):
             return x, info
         infos = [info]
         for _ in range(self.steps):
-            at = reverse.at(x, s, observed=observed, condition=condition).checked()
+            at = reverse.at(x, s, observed=observed, condition=condition, checked=True).evaluated()
             x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.together(infos, before, x, observed)
@@ -175,7 +175,7 @@ def run_corrector(
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
         before, infos = x, []
         for _ in range(steps):
-            at = reverse.at(x, time, observed=observed, condition=condition).checked()
+            at = reverse.at(x, time, observed=observed, condition=condition, checked=True).evaluated()
             x, info = leap(at, step, how, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.together(infos, before, x, observed)
@@ -197,7 +197,8 @@ def _gillespie(
     while len(going):
         here = out[going]
         here_observed, here_condition = select_samples(observed, condition, going)
-        outgoing = reverse.at(here, t, observed=here_observed, condition=here_condition).checked().corrector_jumps
+        at = reverse.at(here, t, observed=here_observed, condition=here_condition, checked=True)
+        outgoing = at.evaluated().corrector_jumps
         exits = check_rates(outgoing.exit_rate)
         evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)

@@ -46,7 +46,7 @@ class Extrapolated(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        first = reverse.at(x, t, observed=observed, condition=condition).checked()
+        first = reverse.at(x, t, observed=observed, condition=condition, checked=True).evaluated()
         u = (t + s) / 2
         between = first.draw_step(u, generator=generator)
         second = reverse.posterior(between, u, observed=observed, condition=condition)

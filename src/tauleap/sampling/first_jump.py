@@ -57,8 +57,8 @@ class FirstJump(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = (t + s) / 2
-        middle = reverse.at(x, u, observed=observed, condition=condition).checked()
-        start = reverse.at(x, t, observed=observed, posterior=middle.with_own_evidence(x, t))
+        middle = reverse.at(x, u, observed=observed, condition=condition, checked=True).evaluated()
+        start = reverse.at(x, t, observed=observed, posterior=middle.with_own_evidence(x, t), checked=True)
         times = start.draw_first_jump(s, generator=generator)
         going = (times > s).nonzero().squeeze(-1)
         if not len(going):
@@ -68,15 +68,17 @@ class FirstJump(Sampler):
         here_observed, here_condition = select_samples(observed, condition, going)
         posterior = start.posterior.rearranged(lambda values: values[going])
         posterior = reverse.with_own_evidence(posterior, here, t, here, times)
-        outgoing = reverse.at(here, times, observed=here_observed, posterior=posterior).jumps
+        outgoing = reverse.at(here, times, observed=here_observed, posterior=posterior, checked=True).jumps
         exits = check_rates(outgoing.exit_rate).flatten(1)
         rows, sites = torch.arange(len(going), device=x.device), _draw.categorical(exits, generator)
         chosen = rows * exits.shape[1] + sites
         to = outgoing.draw(chosen, generator)
         here = here.reshape(-1).index_copy(0, chosen, to).reshape(here.shape)
 
-        middle = reverse.at(here, (times + s) / 2, observed=here_observed, condition=here_condition).checked()
-        after = reverse.at(here, times, observed=here_observed, posterior=middle.with_own_evidence(here, times))
+        u = (times + s) / 2
+        middle = reverse.at(here, u, observed=here_observed, condition=here_condition, checked=True).evaluated()
+        posterior = middle.with_own_evidence(here, times)
+        after = reverse.at(here, times, observed=here_observed, posterior=posterior, checked=True)
         here = after.draw_step(s, generator=generator)
         out = x.index_copy(0, going, here)
         return out, StepInfo.count(x, out, evaluations=1 + len(going) / len(x), observed=observed)

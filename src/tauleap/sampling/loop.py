@@ -202,7 +202,7 @@ def sample(
 
     parts = []
     steps = len(chosen) * (len(times) - 1)
-    with reporting(progress, steps, f"{sampler}") as advance, reporting_undefined(), torch.no_grad():
+    with reporting(progress, steps, sampler) as advance, reporting_undefined(), torch.no_grad():
         for block in chosen:
             part = slice(block * size, min(number, (block + 1) * size))
             run = _Run(

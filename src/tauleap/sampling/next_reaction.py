@@ -67,7 +67,8 @@ class NextReaction(Sampler):
             while len(going):
                 here = out[going]
                 here_observed, here_condition = select_samples(observed, condition, going)
-                outgoing = reverse.at(here, middle, observed=here_observed, condition=here_condition).checked().jumps
+                at = reverse.at(here, middle, observed=here_observed, condition=here_condition, checked=True)
+                outgoing = at.evaluated().jumps
                 exits = check_rates(outgoing.exit_rate)
                 evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)

@@ -11,10 +11,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _check
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
-from tauleap.observed import Observed, check_observed
+from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
 
@@ -140,6 +139,8 @@ class Sampler(ABC):
     def enter(self, reverse: ReverseProcess, x_t: States, t: float, s: float, observed: Observed | None) -> States:
         """Return ``x_t`` with the observed values filled in; raise for arguments from which no step is possible.
 
+        This is the one check of a step: what follows binds the states by ``reverse.at(..., checked=True)``.
+
         Args:
             reverse: The reverse process.
             x_t: The states at time t.
@@ -150,11 +151,7 @@ class Sampler(ABC):
         self.check(reverse.process)
         if not 0 <= s < t <= 1:
             raise ValueError(f"a step must lead from t to an earlier time s, both in [0, 1], got t = {t} and s = {s}")
-        x_t = _check.states(x_t, reverse.process.num_states, name="x_t")
-        if observed is None:
-            return x_t
-        check_observed(observed).check(x_t, reverse.process.num_states)
-        return observed.fill(x_t)
+        return reverse.check_states(x_t, observed, name="x_t")
 
 
 def check_condition(condition: object, number: int) -> None:

@@ -68,7 +68,7 @@ class TauLeaping(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        at = reverse.at(x, t, observed=observed, condition=condition).checked()
+        at = reverse.at(x, t, observed=observed, condition=condition, checked=True).evaluated()
         return leap(at, t - s, self.multiple_jumps, generator=generator)
 
     def __repr__(self) -> str:

@@ -70,10 +70,10 @@ class Trapezoidal(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = t - self.theta * (t - s)
-        rates = reverse.at(x, t, observed=observed, condition=condition).checked().rates
+        rates = reverse.at(x, t, observed=observed, condition=condition, checked=True).evaluated().rates
         between = _last_jump(x, rates, t - u, generator)
         a1, a2 = self.weights
-        extrapolated = reverse.at(between, u, observed=observed, condition=condition).checked().rates
+        extrapolated = reverse.at(between, u, observed=observed, condition=condition, checked=True).evaluated().rates
         extrapolated = extrapolated.mul_(a1).sub_(rates, alpha=a2).scatter_(-1, between[..., None], 0.0)
         clamped = (extrapolated < 0).any(-1)
         out = _last_jump(between, extrapolated.clamp_(min=0), u - s, generator)

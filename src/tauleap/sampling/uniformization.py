@@ -63,9 +63,8 @@ class Uniformization(Sampler):
             here_observed, here_condition = select_samples(observed, condition, going)
             times = schedule.inverse_total(c).clamp(s, t)
             kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
-            outgoing = (
-                reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel).checked().jumps
-            )
+            at = reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel)
+            outgoing = at.evaluated().jumps
             exits = check_rates(outgoing.exit_rate).flatten(1)
             evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)

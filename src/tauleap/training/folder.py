@@ -18,7 +18,6 @@ from tauleap._files import owned
 from tauleap._version import __version__
 from tauleap.pretrained.checkpoints import checkpoint_folders
 from tauleap.training.checkpoint import is_whole
-from tauleap.training.lock import locked
 
 MARKER = "tauleap-run.json"
 LOGS = ("train", "validation")
@@ -71,7 +70,7 @@ def run_folder(folder: Path) -> Iterator[None]:
     if _begun_without_marker(folder):
         owned.mark_folder(folder, MARKER, content)
     owned.claim_folder(folder, MARKER, content, _WHAT)
-    with locked(folder):
+    with owned.locked(folder):
         owned.remove_unfinished(folder, _OWN)
         owned.remove_unfinished(folder / SAMPLES, _OWN_PICTURES)
         yield

@@ -57,8 +57,8 @@ class Complete:
     observed: str | None = None
     """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: non-missing."""
     mode: Literal["draw", "best", "probabilities"] = "draw"
-    """Sample from the model (draw); predict each value alone, the most probable state, the mean of numbers or the median
-    of dates (best); or write all probabilities of each value of a table (probabilities)."""
+    """Sample from the model (draw); predict each value alone, the most probable state, the mean of numbers or the
+    median of dates (best); or write all probabilities of each value of a table (probabilities)."""
     variants: int = 1
     """Completions per row, >= 1."""
     steps: Steps = SAMPLING_STEPS

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import track
 from torch import Tensor
 
 from tauleap import _files
@@ -16,7 +13,7 @@ from tauleap._seeds import derive_seed
 from tauleap.cli.commands.complete import Complete
 from tauleap.cli.model import load_model, rows_at_once
 from tauleap.cli.observed import observed_values, unreadable_cells
-from tauleap.cli.output import files_line, print_result
+from tauleap.cli.output import files_line, print_result, with_progress_bar
 from tauleap.cli.run.predict import predict
 from tauleap.cli.samplers import make_sampler
 from tauleap.data import Dataset, Format
@@ -102,8 +99,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     sites = int((~known).reshape(len(data), -1).sum(1).max())
     sampler = make_sampler(options.sampler, options.sampler_option)
     plan = model.sampling_plan(steps=options.steps, sampler=sampler, sites=sites)
-    console = Console(stderr=True, quiet=options.json or len(work) < 2 or not sys.stderr.isatty())
-    for variant, begin in track(work, "completing", console=console, transient=True):
+    for variant, begin in with_progress_bar(work, "completing", show=not options.json):
         rows = incomplete[begin : begin + size]
         x[variant, rows] = model.complete(
             data.select(rows),

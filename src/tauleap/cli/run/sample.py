@@ -6,7 +6,7 @@ import math
 import shlex
 import warnings
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -24,11 +24,11 @@ from tauleap.cli.labels import cycled_labels, read_labels
 from tauleap.cli.model import fingerprint, load_model, rows_at_once
 from tauleap.cli.options import Shard
 from tauleap.cli.output import files_line, print_result
-from tauleap.cli.samplers import SamplerName, make_sampler, names_of
+from tauleap.cli.samplers import SamplerName, make_sampler, plan_of
 from tauleap.data import Format
 from tauleap.data.format import RowFiles
 from tauleap.model import Model
-from tauleap.sampling import Ancestral, Sampler, SamplingPlan, WithCorrector
+from tauleap.sampling import Sampler
 
 MAX_CELLS = 2**24
 """The largest number of sites in one file of samples."""
@@ -79,12 +79,13 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     size = options.batch_size
     if size is None and options.memory is None:
         size = recorded_size(out)
+    weights = fingerprint(model)
     size = rows_at_once(model, size, memory=options.memory, evaluations=1 if options.guidance == 1 else 2)
     plan, name, option = plan_of(
         model, options.steps, options.sampler, options.sampler_option, options.correctors, scale, start
     )
     request = Request(
-        model=fingerprint(model),
+        model=weights,
         n=options.n,
         steps=options.steps,
         sampler=name,
@@ -119,45 +120,11 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
             lines.append(f"{options.n} samples are {parts} blocks of {request.batch_size}: a smaller --batch-size")
             lines[-1] += f" would use all {shard.count} shards"
         return print_result(options.json, facts, lines)
-    shown = ["already complete:"]
+    lines = ["already complete:"]
     if done.first is not None:
-        shown = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
-    shown += [] if conditions is None else [str(conditions)]
-    return print_result(options.json, facts, [*shown, f"{options.n} samples: {files_line(done.files, out)}"])
-
-
-def plan_of(
-    model: Model,
-    steps: int,
-    name: SamplerName | None,
-    option: str | None,
-    correctors: int,
-    scale: float = 1.0,
-    start: float = 1.0,
-) -> tuple[SamplingPlan, SamplerName, str | None]:
-    """Return the plan of a request, and the name and the option of its sampler, as the request records them.
-
-    Args:
-        model: The model.
-        steps: The largest number of steps.
-        name: The sampler; None for the model's own selection.
-        option: The sampler's option.
-        correctors: Corrector steps after each step. They need steps, so first hitting is not selected with them.
-        scale: The length of a corrector step, in steps of the sampler.
-        start: The time below which correctors run.
-    """
-    sampler = make_sampler(name, option)
-    if correctors == 0:
-        plan = model.sampling_plan(steps=steps, sampler=sampler)
-        return (plan, *(names_of(plan.sampler) if name is None else (name, option)))
-    plain = Ancestral() if sampler is None else sampler
-    plan = model.sampling_plan(steps=steps, sampler=_with_correctors(plain, correctors, scale, start))
-    if name is None:
-        own = model.sampling_plan(steps=steps)
-        is_step = isinstance(own.sampler, Ancestral)
-        reason = own.reason if is_step else f"correctors need steps, and {own.sampler!r} has none"
-        plan = replace(plan, reason=reason)
-    return (plan, *(names_of(plain) if name is None else (name, option)))
+        lines = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
+    lines += [] if conditions is None else [str(conditions)]
+    return print_result(options.json, facts, [*lines, f"{options.n} samples: {files_line(done.files, out)}"])
 
 
 def draw_to(
@@ -183,8 +150,8 @@ def draw_to(
     """
     later = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
     blocks = Blocks(out, asdict(request), later, request.n, request.batch_size, form.shape, form.num_states)
-    sampler = cast(Sampler, make_sampler(request.sampler, request.sampler_option))
-    sampler = _with_correctors(sampler, request.correctors, request.corrector_scale, request.corrector_start)
+    corrector = request.correctors, request.corrector_scale, request.corrector_start
+    sampler = cast(Sampler, make_sampler(request.sampler, request.sampler_option, *corrector))
     sampler.check(model.process)
 
     def make(first: int, rows: int) -> Tensor:
@@ -198,10 +165,6 @@ def draw_to(
         return _write_files(blocks, form, request.format, request.seed)
 
     return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
-
-
-def _with_correctors(sampler: Sampler, correctors: int, scale: float, start: float) -> Sampler:
-    return sampler if correctors == 0 else WithCorrector(sampler, correctors, scale=scale, start=start)
 
 
 def _make(

@@ -70,13 +70,12 @@ class DenseJumps(OutgoingJumps):
     @cached_property
     @full_precision
     def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
-        logits = self.posterior.logits
-        scale = _device.moved_to(along_batch(self.scale, self.x.ndim), self.x.device, logits.dtype)
-        if logits.requires_grad:
+        if self.posterior.logits.requires_grad:
             probs = self.posterior.given_reachable(self.q_t0.reachable(self.x)).probs
-            exits = self.q_t0.select(self._exit_table(probs.dtype), self.x)
-            return torch.linalg.vecdot(probs, exits) * scale
-        return self._sums.sum(-1).reshape(self.x.shape).mul_(scale)
+            rate = torch.linalg.vecdot(probs, self.q_t0.select(self._exit_table(probs.dtype), self.x))
+        else:
+            rate = self._sums.sum(-1).reshape(self.x.shape)
+        return rate * _device.moved_to(along_batch(self.scale, self.x.ndim), self.x.device, rate.dtype)
 
     @cached_property
     def _sums(self) -> Tensor:

@@ -31,6 +31,7 @@ from tauleap.reverse.dense.loss import SMALLEST_IN_FLOAT32, dense_loss
 
 _SMALLEST_IN_EXPECTATION = 1e-30  # of q, for h in float32: p / q times q then stays inside its range
 _BLOCK_ENTRIES = 2**18  # of the logits: intermediate results stay in the cache
+_SCALED_ENTRIES = 2**16  # of the rates, from which on scaling them takes longer than a new matrix (20 us)
 
 
 class DenseStructure(Structure):
@@ -85,21 +86,21 @@ class DenseReversal(Reversal):
         return DenseExpectation(self.x, self.q_t0, self.q_t0, self.process.jump_rates(), self.beta)
 
     def step(self, s: Time) -> PosteriorExpectation:
-        q_s0, q_ts = self._step_kernels(s)
-        return DenseExpectation(self.x, self.q_t0, q_s0, q_ts, torch.ones((), dtype=torch.float64))
+        q_t0, q_s0, q_ts = self._step_kernels(s)
+        return DenseExpectation(self.x, q_t0, q_s0, q_ts, torch.ones((), dtype=torch.float64))
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
         return DenseJumps(self.x, posterior, self.q_t0, self.q_t0, self.process.jump_rates(), self.beta, self.q_t0)
 
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
-        q_s0, q_ts = self._step_kernels(s)
+        q_t0, q_s0, q_ts = self._step_kernels(s)
         away = DenseKernel(q_ts.matrix - torch.diag_embed(q_ts.matrix.diagonal(dim1=-2, dim2=-1)))
         one = torch.ones((), dtype=torch.float64)
-        return DenseJumps(self.x, posterior, self.q_t0, q_s0, away, one, away)
+        return DenseJumps(self.x, posterior, q_t0, q_s0, away, one, away)
 
-    def _step_kernels(self, s: Time) -> tuple[DenseKernel, DenseKernel]:
-        """q_s|0 and q_t|s."""
-        return _matrix(self.process, s), _matrix(self.process, self.t, s)
+    def _step_kernels(self, s: Time) -> tuple[DenseKernel, DenseKernel, DenseKernel]:
+        """q_t|0, q_s|0 and q_t|s."""
+        return self.q_t0, _matrix(self.process, s), _matrix(self.process, self.t, s)
 
 
 class DenseExpectation(PosteriorExpectation):
@@ -110,8 +111,11 @@ class DenseExpectation(PosteriorExpectation):
 
     def __init__(self, x: States, q_t0: DenseKernel, q_s0: DenseKernel, rates_into: DenseKernel, scale: Tensor) -> None:
         self.x, self.q_t0, self.q_s0, self.rates_into, self.scale = x, q_t0, q_s0, rates_into, scale
-        self.per_sample = any(kernel.matrix.ndim == 3 for kernel in (q_t0, q_s0, rates_into))
+
+    @property
+    def per_sample(self) -> bool:
         """Whether samples have different kernels."""
+        return 3 in (self.q_t0.matrix.ndim, self.q_s0.matrix.ndim, self.rates_into.matrix.ndim)
 
     @full_precision
     def under(self, posterior: Posterior) -> PerState:
@@ -145,19 +149,17 @@ class DenseExpectation(PosteriorExpectation):
     def _site_by_site(self) -> DenseExpectation:
         """Return the same with every site as a sample and, if that saves work, the scale in the matrix."""
         x, rates_into, scale = self.x.reshape(-1), self.rates_into, self.scale
-        if len(x) > rates_into.matrix.shape[0] and float(scale) != 1:
+        states = rates_into.matrix.shape[0]
+        if len(x) * states > max(states**2, _SCALED_ENTRIES) and float(scale) != 1:
             rates_into, scale = DenseKernel(rates_into.matrix * scale), torch.ones_like(scale)
         return DenseExpectation(x, self.q_t0, self.q_s0, rates_into, scale)
 
     def _at(self, part: slice) -> DenseExpectation:
         """Return the same for some of the samples."""
-        q_t0, q_s0, rates_into = (
-            DenseKernel(kernel.matrix[part]) if kernel.matrix.ndim == 3 else kernel
-            for kernel in (self.q_t0, self.q_s0, self.rates_into)
-        )
-        return DenseExpectation(
-            self.x[part], q_t0, q_s0, rates_into, self.scale[part] if self.scale.ndim else self.scale
-        )
+        kernels = [self.q_t0, self.q_s0, self.rates_into]
+        if self.per_sample:
+            kernels = [DenseKernel(each.matrix[part]) if each.matrix.ndim == 3 else each for each in kernels]
+        return DenseExpectation(self.x[part], *kernels, self.scale[part] if self.scale.ndim else self.scale)
 
     def given(self, x0: States, dtype: torch.dtype) -> PerState:
         # In float64 to the end: the kernel's entries may be too small for a narrower dtype where their ratio is not.

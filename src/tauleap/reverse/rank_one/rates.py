@@ -8,6 +8,7 @@ with beta the schedule's rate times the base rate of the process. The ratios are
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
 import torch
@@ -102,18 +103,20 @@ class RankOneReversal(Reversal):
         logits = posterior.logits
         if inverse.numel() and float(coefficients.f.max()) > _LARGEST_IN_FLOAT32:
             posterior = Posterior(logits.to(torch.float64))
-        ratios = self._expectation(coefficients, k_own).under(posterior)
+        ratios = self._expectation(coefficients, lambda: k_own).under(posterior)
         return ratios.to(logits.dtype).scatter(-1, self.x[..., None], 1.0)
 
     def rates(self) -> PosteriorExpectation:
         values = [self._along(value) for value in self._rate_values()]
-        least_own = rate_coefficients(self._least_law(), *values).k_own
-        return self._expectation(rate_coefficients(self.pi_x, *values), least_own)
+        return self._expectation(
+            rate_coefficients(self.pi_x, *values), lambda: rate_coefficients(self._least_law(), *values).k_own
+        )
 
     def step(self, s: Time) -> PosteriorExpectation:
         values = [self._along(value) for value in self._step_values(s)]
-        least_own = step_coefficients(self._least_law(), *values).k_own
-        return self._expectation(step_coefficients(self.pi_x, *values), least_own)
+        return self._expectation(
+            step_coefficients(self.pi_x, *values), lambda: step_coefficients(self._least_law(), *values).k_own
+        )
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
         return RankOneJumps(self.x, self.q_t0, posterior, self._rate_values(), rate_coefficients)
@@ -130,7 +133,7 @@ class RankOneReversal(Reversal):
         kernels = self.process.kernel(s), self.process.kernel(self.t, s), self.q_t0
         return tuple(value for kernel in kernels for value in (kernel.alpha, kernel.one_minus_alpha))
 
-    def _expectation(self, coefficients: Coefficients, least_own: Tensor) -> RankOneExpectation:
+    def _expectation(self, coefficients: Coefficients, least_own: Callable[[], Tensor]) -> RankOneExpectation:
         return RankOneExpectation(self.x, self.q_t0, self.x0_is_x, self.any_known, coefficients, least_own)
 
     def _along(self, value: Tensor) -> Tensor:
@@ -151,7 +154,7 @@ class RankOneExpectation(PosteriorExpectation):
         x0_is_x: sites for which x0 must be x.
         any_known: False only if there is no such site.
         coefficients: float64.
-        least_own: a lower bound of the positive entries of ``coefficients.k_own``.
+        least_own: returns a lower bound of the positive entries of ``coefficients.k_own``, which only losses need.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class RankOneExpectation(PosteriorExpectation):
         x0_is_x: SiteMask,
         any_known: bool,
         coefficients: Coefficients,
-        least_own: Tensor,
+        least_own: Callable[[], Tensor],
     ) -> None:
         self.x, self.law, self.facts, self.x0_is_x, self.any_known = x, kernel.law, kernel.facts, x0_is_x, any_known
         self.coefficients, self.least_own = coefficients, least_own
@@ -207,7 +210,7 @@ class RankOneExpectation(PosteriorExpectation):
         if smallest < _SMALLEST_LAW:
             return torch.ones(x0.numel(), dtype=torch.bool, device=x0.device)
         # First a bound for all sites together, which nearly always suffices.
-        largest, least = _extremes(f.max() / smallest, others, self.least_own)
+        largest, least = _extremes(f.max() / smallest, others, self.least_own())
         if least >= _SMALLEST_FACTOR and largest <= _LARGEST_RATIO * least:
             return None
         differs = ((x0 != self.x) & ~self.x0_is_x).to(own.device)
