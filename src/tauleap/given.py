@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tauleap.data.columns.condition import Condition
+from tauleap.data.columns.dependency import Dependency
 from tauleap.data.format import Format
 from tauleap.data.table.format import TableFormat
 from tauleap.reverse import ReverseProcess
@@ -37,7 +38,13 @@ class GivenColumns:
     sets: Mapping[int, Tensor]
 
     @classmethod
-    def of(cls, form: Format | None, given: Mapping[str, Any], num_states: int) -> GivenColumns:
+    def of(
+        cls,
+        form: Format | None,
+        given: Mapping[str, Any],
+        num_states: int,
+        dependencies: Sequence[Dependency] = (),
+    ) -> GivenColumns:
         """Return the conditions that a user gave.
 
         Args:
@@ -45,6 +52,7 @@ class GivenColumns:
             given: Conditions by the names of columns: a value, a list of values, a range ``(low, high)`` whose ends are
                 included, or None for a missing value.
             num_states: S of the process.
+            dependencies: Columns that follow from others, which conditions must not contradict. Default: none.
 
         Raises:
             TypeError: The conditions are not a mapping.
@@ -55,6 +63,8 @@ class GivenColumns:
         if not isinstance(form, TableFormat):
             raise ValueError("given is for models of tables: write complete(x, observed) for other data")
         encoder = form.encoder.conditioned(given)
+        found = {column.name: column.condition for column in encoder.columns if isinstance(column.condition, Condition)}
+        _check_dependencies(found, dependencies)
         sets = {}
         for site, place in enumerate(encoder.sites):
             condition = encoder.columns[place].condition
@@ -99,3 +109,20 @@ class GivenColumns:
                 stacklevel=3,
             )
         return drawn
+
+
+def _check_dependencies(conditions: Mapping[str, Condition], dependencies: Sequence[Dependency]) -> None:
+    """Raise ValueError if conditions on two columns contradict what all training rows have."""
+    for each in dependencies:
+        first, second = conditions.get(each.determinant), conditions.get(each.dependent)
+        if first is None or second is None:
+            continue
+        allowed = first.weights.nonzero()[0].tolist()
+        follow = [each.states[state] if state < len(each.states) else -1 for state in allowed]
+        # A state without training rows may have any value.
+        if all(0 <= state < len(second.weights) and second.weights[state] == 0 for state in follow):
+            raise ValueError(
+                f"given {each.determinant} = {first.text} and {each.dependent} = {second.text} contradict each other: "
+                f"in all training rows {each.determinant} determines {each.dependent}, and none has both; leave one of "
+                "them out"
+            )

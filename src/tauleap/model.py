@@ -89,7 +89,7 @@ class Model(ModelParts):
         n = _check.integer("n", n, least=0)
         if self.shape is None:
             raise ValueError("the model has no shape, which sampling needs: write Model(..., shape=...)")
-        columns = None if given is None else GivenColumns.of(self.form, given, self.num_states)
+        columns = None if given is None else GivenColumns.of(self.form, given, self.num_states, self.dependencies)
         size = self._batch_size(batch_size, guidance)
         run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, progress)
         drawn = run.draw((n, *self.shape), given=columns)

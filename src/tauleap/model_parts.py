@@ -14,8 +14,10 @@ import torch
 from tauleap import _check, _device
 from tauleap._batch_size import default_batch_size
 from tauleap.data import Dataset
+from tauleap.data.columns.dependency import Dependency
 from tauleap.data.format import Format
 from tauleap.data.memory import Kind, read
+from tauleap.data.table.format import TableFormat
 from tauleap.denoise import Denoiser
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
@@ -69,6 +71,11 @@ class ModelParts(ABC):
         return int(self.process.data_states.reshape(-1, self.num_states).any(0).nonzero().max()) + 1
 
     @property
+    def dependencies(self) -> list[Dependency]:
+        """Which columns of a table followed from others in all training rows, as ``tauleap.fit`` found."""
+        return [Dependency.from_config(each) for each in self.about.get("dependencies", [])]
+
+    @property
     def num_labels(self) -> int | None:
         """Number of class labels, ``num_classes`` of the network; None for an unconditional network."""
         return num_labels(getattr(self.denoiser, "network", None))
@@ -103,6 +110,22 @@ class ModelParts(ABC):
         if self.shape is not None and data.shape != self.shape:
             raise ValueError(f"x must have rows of shape {self.shape}, (n, *shape), got rows of shape {data.shape}")
         return data
+
+    def violations(self, x: Any) -> dict[tuple[str, str], int]:
+        """Return how many rows contradict each of ``dependencies``, by the names of the two columns.
+
+        Args:
+            x: rows of the type that the model was fitted on, such as samples.
+        """
+        data = self.encode(x)
+        if not isinstance(self.form, TableFormat):
+            return {}
+        columns = [self.form.encoder.columns[place] for place in self.form.encoder.sites]
+        states, missing = data.rows(torch.arange(len(data))).numpy(), (~data.known()).numpy()
+        return {
+            (each.determinant, each.dependent): int(each.violations(columns, states, missing).sum())
+            for each in self.dependencies
+        }
 
     def to(self: _M, device: torch.device | str) -> _M:
         """Move the model itself, not a copy, to a device.

@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas
 import pytest
 
+import tauleap as tl
 from tauleap import cli
 from tauleap.cli.given import parse_given
 from tests.tables.small import exact_model, rows
@@ -22,7 +23,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_samples_meet_the_conditions(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["sample", str(run), "-n", "60", "--batch-size", "40", "--seed", "2", "--out", str(tmp_path / "a")]
-    given = ["--given", "owner=True", "age=15:30.5", "pet=cat|dog"]
+    given = ["--given", "owner=True", "age=15:30.5", "--given", "pet=cat|dog"]
     assert cli.main([*words, *given]) == 0
     said = capsys.readouterr().out
     assert "of all rows fulfil the conditions" in said
@@ -81,3 +82,26 @@ def test_bad_conditions(
 def test_only_tables_have_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sample", "toy", "--out", str(tmp_path / "a"), "--given", "a=1"]) == 2
     assert "--given needs a model of a table, and this is a model of" in capsys.readouterr().err
+
+
+def test_contradicted_dependencies_are_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame = pandas.DataFrame({"pet": ["cat", "dog", "fish", "fish"] * 50, "legs": [4, 4, 0, 0] * 50})
+    model, law = exact_model(frame)
+    assert model.form is not None
+    law[:3, :2] += 0.02
+    about = {"dependencies": [each.config() for each in model.form.dependencies(model.encode(frame))]}
+    broken = tl.denoise.ExactDenoiser(law / law.sum(), model.process)
+    model = tl.Model(model.process, broken, shape=(2,), form=model.form, kind=model.kind, about=about)
+    monkeypatch.setattr("tauleap.cli.run.sample.load_model", lambda folder, device: (model, model.form))
+    words = ["sample", str(tmp_path), "-n", "200", "--batch-size", "64", "--out", str(tmp_path / "a")]
+    assert cli.main([*words, "--json"]) == 0
+    counted = json.loads(capsys.readouterr().out)["violations"]
+    drawn = pandas.read_csv(tmp_path / "a" / "samples.csv")
+    wrong = int((drawn.legs != drawn.pet.map({"cat": 4, "dog": 4, "fish": 0})).sum())
+    assert wrong > 0
+    assert counted == {"pet -> legs": wrong}
+    assert cli.main([*words[:-1], str(tmp_path / "b")]) == 0
+    expected = f"dependencies between columns: 1, contradicted in some of 200 rows: pet -> legs in {wrong}"
+    assert expected in capsys.readouterr().out

@@ -135,3 +135,27 @@ def test_given_needs_a_table() -> None:
     denoiser = tl.denoise.NetworkDenoiser(tl.network.ResidualMLP(4, (2,)))
     with pytest.raises(ValueError, match=r"given is for models of tables: write complete\(x, observed\)"):
         tl.Model(process, denoiser, shape=(2,)).sample(2, given={"a": 1})
+
+
+def test_conditions_that_contradict_a_dependency() -> None:
+    """Every pet has its number of legs in the rows; the model may well give other combinations a probability."""
+    frame = pandas.DataFrame({"pet": ["cat", "dog", "fish", "fish"] * 50, "legs": [4, 4, 0, 0] * 50})
+    model, law = exact_model(frame)
+    law[:3, :2] += 0.01
+    broken = tl.denoise.ExactDenoiser(law / law.sum(), model.process)
+    encoded = model.encode(frame)
+    assert model.form is not None
+    found = model.form.dependencies(encoded)
+    about = {"dependencies": [each.config() for each in found]}
+    model = tl.Model(model.process, broken, shape=(2,), form=model.form, kind=model.kind, about=about)
+    assert [(each.determinant, each.dependent) for each in model.dependencies] == [("pet", "legs")]
+    with pytest.raises(ValueError, match="given pet = fish and legs = 4 contradict each other: in all training rows"):
+        model.sample(2, given={"pet": "fish", "legs": 4})
+    with pytest.raises(ValueError, match=r"given pet = cat \| dog and legs = :3 contradict each other"):
+        model.sample(2, given={"legs": (None, 3), "pet": ["cat", "dog"]})
+    assert model.sample(2, given={"pet": ["cat", "fish"], "legs": 0}, seed=0).legs.tolist() == [0, 0]
+    drawn = model.sample(500, seed=0)
+    wrong = int((drawn.legs != drawn.pet.map({"cat": 4, "dog": 4, "fish": 0})).sum())
+    assert wrong > 0
+    assert model.violations(drawn) == {("pet", "legs"): wrong}
+    assert model.violations(frame) == {("pet", "legs"): 0}

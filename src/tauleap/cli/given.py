@@ -85,7 +85,7 @@ def describe_conditions(model: Model, given: Mapping[str, Any], n: int, batch_si
         batch_size: Samples per batch; each batch is resampled by itself.
         seed: The seed.
     """
-    columns = GivenColumns.of(model.form, given, model.num_states)
+    columns = GivenColumns.of(model.form, given, model.num_states, model.dependencies)
     with evaluating(model.reverse), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         generator = new_generator(derive_seed(seed, "conditions"))

@@ -22,7 +22,7 @@ _DESCRIPTION = (
     "`tauleap --version` prints the version. "
     "Set the environment variable TAULEAP_TRACEBACK=1 to see the traceback of an error."
 )
-_SEVERAL = ("--type", "--drop", "--missing")
+_SEVERAL = ("--type", "--drop", "--missing", "--given")
 """Options that take several words, up to the next option."""
 _NARROWEST = 40
 """Columns; for help in fewer than about 20, tyro needs unbounded memory."""
@@ -93,7 +93,7 @@ def _expand(words: list[str]) -> list[str]:
             expanded += ["--n", value[1] if value[2] is None else value[2]]
         else:
             expanded.append("--n" if word == "-n" else word)
-    return expanded
+    return _merge_repeated(expanded)
 
 
 def _expand_header(words: list[str]) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from tauleap._formats import FORMATS, Registration
+from tauleap.data.columns.dependency import Dependency
 from tauleap.data.dataset import Dataset
 
 
@@ -129,6 +130,14 @@ class Format(ABC):
             data: The training rows.
         """
         return self
+
+    def dependencies(self, data: Dataset) -> list[Dependency]:
+        """Return which columns of a table follow from others in these rows; none for other formats.
+
+        Args:
+            data: The training rows.
+        """
+        return []
 
     def encode_again(self, data: Dataset) -> Dataset:
         """Return rows in the encoding of this format, which was refitted after they were encoded.

@@ -22,6 +22,7 @@ from tauleap._files.printable import printable
 from tauleap._seeds import check_seed
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
+from tauleap.data.columns.dependency import describe_dependencies
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import Kind, as_dataset
 from tauleap.data.table.frame import is_frame, open_frame
@@ -193,6 +194,8 @@ def fit(
             rows, held_out = form.encode_again(rows), form.encode_again(held_out)
             report.append(f"bins and frequent categories follow from the {len(rows):,} training rows alone")
             refitted = dict(zip(former.describe(), form.describe(), strict=True))
+    dependencies = [] if form is None else form.dependencies(rows)
+    report += [f"in all training rows {line}" for line in describe_dependencies(dependencies)]
     about_data = data.report if isinstance(data, LoadedData) else []
     report = [*(refitted.get(line, line) for line in about_data), *report]
     if unused:
@@ -220,7 +223,8 @@ def fit(
     with _folder_of(out) as folder, explaining_full_disk(folder):
         run = replace(run, out=folder)
         result = train_until(end, recipe, steps, run, fabric, console=console, checkpoint_every=checkpoint_every)
-        beside = {"data": report, "choice": list(choice.reasons), "given": given, "seed": seed}
+        found = [each.config() for each in dependencies]
+        beside = {"data": report, "dependencies": found, "choice": list(choice.reasons), "given": given, "seed": seed}
 
         def load_model(checkpoint: Path) -> Model:
             return load(checkpoint, device=fabric.device, **own.to_load(recipe.model))

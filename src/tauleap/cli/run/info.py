@@ -47,6 +47,7 @@ def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
         "gain_over_independent": about.get("gain_over_independent"),
         "better_than_independent": about.get("better_than_independent"),
         "data": _as_lines(about.get("data", [])),
+        "dependencies": [[each.determinant, each.dependent] for each in model.dependencies],
         "choice": about.get("choice", []),
     }
 

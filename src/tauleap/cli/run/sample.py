@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from tauleap import _files
 from tauleap._files.full_disk import explaining_full_disk
+from tauleap._files.printable import one_line
 from tauleap._seeds import derive_seed
 from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
 from tauleap.cli.commands.sample import Sample
@@ -59,6 +61,32 @@ class Request:
     end: float = 1e-3
     final: str = "sample"
     given: str | None = None
+
+
+class _Violations:
+    """Count the rows that contradict dependencies between the columns of the training rows."""
+
+    def __init__(self, model: Model) -> None:
+        self._model, self.rows = model, 0
+        self._counts: Counter[tuple[str, str]] = Counter()
+
+    def add(self, x: Tensor) -> None:
+        """Count the rows of a block of states."""
+        if self._model.dependencies:
+            self.rows += len(x)
+            self._counts.update(self._model.violations(x))
+
+    def as_json(self) -> dict[str, int]:
+        """Return the number of rows per dependency."""
+        return {f"{first} -> {second}": number for (first, second), number in self._counts.items()}
+
+    def __str__(self) -> str:
+        named = ", ".join(f"{name} in {number:,}" for name, number in self.as_json().items() if number)
+        total = len(self._counts)
+        broken = (
+            f"contradicted in some of {self.rows:,} rows: {one_line(named, most=500)}" if named else "all respected"
+        )
+        return f"dependencies between columns: {total}, {broken}"
 
 
 def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) -> None:
@@ -108,10 +136,12 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     if given is not None:
         conditions = describe_conditions(model, given, request.n, request.batch_size, request.seed)
         form = conditions.form
+    broken = _Violations(model)
     with explaining_full_disk(out):
-        done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json)
+        done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json, look=broken.add)
     facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
     facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
+    facts |= {} if not broken.rows else {"violations": broken.as_json()}
     facts |= {} if conditions is None else {"conditions": conditions.as_json()}
     if not done.files:
         parts = math.ceil(request.n / request.batch_size)
@@ -123,6 +153,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     lines = ["already complete:"]
     if done.first is not None:
         lines = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
+    lines += [str(broken)] if broken.rows else []
     lines += [] if conditions is None else [str(conditions)]
     return print_result(options.json, facts, [*lines, f"{options.n} samples: {files_line(done.files, out)}"])
 
@@ -136,6 +167,7 @@ def draw_to(
     *,
     shard: Shard | None = None,
     progress: bool = True,
+    look: Callable[[Tensor], None] | None = None,
 ) -> ResumeResult:
     """Sample the blocks of a shard that are missing; if then all are there, write the files of the samples.
 
@@ -147,6 +179,7 @@ def draw_to(
         given: Conditions on columns, as :meth:`tauleap.Model.sample` takes them. Default: none.
         shard: Which blocks this process samples. Default: all.
         progress: Whether to show a progress bar. Default: true.
+        look: Called with every block before the files are written. Default: none.
     """
     later = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
     blocks = Blocks(out, asdict(request), later, request.n, request.batch_size, form.shape, form.num_states)
@@ -162,6 +195,9 @@ def draw_to(
         return x
 
     def write_files() -> list[Path]:
+        if look is not None:
+            for first in blocks.starts:
+                look(blocks.load(first))
         return _write_files(blocks, form, request.format, request.seed)
 
     return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)

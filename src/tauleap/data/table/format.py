@@ -16,6 +16,7 @@ from torch import Tensor
 
 from tauleap._seeds import derive_seed
 from tauleap.data.columns import DecodedTable, Problem, RawTable, TableEncoder, TableError, to_frame
+from tauleap.data.columns.dependency import Dependency, find_dependencies
 from tauleap.data.columns.fields import Fields
 from tauleap.data.columns.number import BINS
 from tauleap.data.dataset import Dataset
@@ -150,8 +151,7 @@ class TableFormat(Format):
         return self.read_with_report(path)[0]
 
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
-        raw = self._read(path)
-        return self.encode(raw)
+        return self.encode(self._read(path))
 
     def encode(self, raw: RawTable, *, training: bool = False) -> tuple[Dataset, list[str]]:
         """Return the states of a table, and lines about the cells that could not be read.
@@ -193,6 +193,10 @@ class TableFormat(Format):
 
     def refit(self, data: Dataset) -> TableFormat:
         return self if data.source is None else replace(self, encoder=self.encoder.refit(data.source))
+
+    def dependencies(self, data: Dataset) -> list[Dependency]:
+        columns = [self.encoder.columns[place] for place in self.encoder.sites]
+        return find_dependencies(columns, data.rows(torch.arange(len(data))).numpy(), (~data.known()).numpy())
 
     def encode_again(self, data: Dataset) -> Dataset:
         return data if data.source is None else replace(self.encode(data.source)[0], condition=data.condition)
