@@ -115,6 +115,15 @@ def test_any_frame_survives_the_round_trip(frame: pd.DataFrame, model_missing: b
             assert [(type(v), v) for v in found[rows]] == [(type(v), v) for v in given_[rows]]
         if column.missing_state:
             assert (found.isna() == given_.isna()).all()
+        if column.encoder.type in ("number", "date") and raw.columns[column.name].kind in ("number", "date"):
+            site = encoder.sites.index(encoder.columns.index(column)) if column.modelled else None
+            states = np.zeros(len(frame), dtype=int) if site is None else encoded.states[:, site]
+            before, after = raw.columns[column.name], from_frame(made).columns[column.name]
+            for state in set(states[before.codes >= 0].tolist()):
+                rows = (states == state) & (before.codes >= 0)
+                values = set(before.values[before.codes[rows]].tolist())
+                if len(values) == 1:  # a state of one value returns it, be it of 64 bits
+                    assert set(after.values[after.codes[rows]].tolist()) == values
         if str(given_.dtype) == "category":
             assert found.cat.categories.equals(given_.cat.categories)
             assert found.cat.categories.dtype == given_.cat.categories.dtype
@@ -231,3 +240,9 @@ def test_types_of_pyarrow_come_back() -> None:
     encoder = TableEncoder.from_config(json.loads(json.dumps(encoder.config())))
     made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
     pd.testing.assert_frame_equal(made, frame)
+
+
+def test_reasons_of_constants_have_plain_values() -> None:
+    frame = pd.DataFrame({"n": [1, 1], "d": pd.to_datetime(["2024-01-01"] * 2), "x": [1, 2]})
+    reasons = [column.reason for column in TableEncoder.fit(from_frame(frame)).columns]
+    assert reasons[:2] == ["every value is 1", "every value is 2024-01-01T00:00:00.000000"]

@@ -165,7 +165,7 @@ def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType
         values_ = np.array(distinct, dtype=np.int64 if python == "int" else np.float64)
         return Cells("number", values_, codes), type_
     if python in ("str", "bytes"):
-        texts = [value if python == "str" else value.decode("latin-1") for value in distinct]
+        texts = [value if python == "str" else value.decode("utf-8", "surrogateescape") for value in distinct]
         return Cells("text", objects(texts), codes), type_
     return Cells("object", objects([_scalar(value) for value in distinct]), codes), type_
 
@@ -263,7 +263,7 @@ def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column
     elif python == "decimal":
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
     elif python == "bytes":
-        items = [text.encode("latin-1", "replace") for text in column.texts(values, missing)]
+        items = [text.encode("utf-8", "surrogateescape") for text in column.texts(values, missing)]
     elif python == "str" and values.dtype.kind != "O":
         items = column.texts(values, missing)
     elif python == "time":

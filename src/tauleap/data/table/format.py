@@ -30,8 +30,8 @@ from tauleap.data.table.writer import preview_texts, write_parquet, write_text
 SUFFIXES = (".csv", ".tsv", ".data", ".parquet")
 _ORDERED_LEVELS = 8
 """States of a column of numbers from which they are taken as ordered quantities."""
-_MOST_PROBLEMS = 20
-"""Problems in one report; the others are counted."""
+_MOST_PROBLEMS = 50
+"""Problems in one report, as in one error message; the others are counted."""
 _MOST_COLUMNS = 100
 """Columns in the table of types of a report; the others are counted by type."""
 

@@ -84,9 +84,6 @@ def _pandas_types(metadata: Any) -> dict[str, str]:
 def _series(pandas: Any, pyarrow: Any, column: Any, dtype: str | None) -> Any:
     if dtype is not None:
         return pandas.Series(column.to_pylist(), dtype=dtype)
-    if pyarrow.types.is_binary(column.type) or pyarrow.types.is_large_binary(column.type):
-        texts = [None if value is None else value.decode("utf-8", "backslashreplace") for value in column.to_pylist()]
-        return pandas.Series(texts, dtype=object)
     series = column.to_pandas()
     nullable = _NULLABLE.get(str(column.type))
     if column.null_count and nullable is not None:
