@@ -29,7 +29,7 @@ def public_objects() -> Iterator[tuple[str, Any]]:
     for module, name in listed:
         value = getattr(module, name)
         home = getattr(value, "__module__", "")
-        is_defined_here = module.__name__ not in MODULES or home == module.__name__
+        is_defined_here = module.__name__ not in MODULES or home.startswith(module.__name__)
         if (inspect.isclass(value) or inspect.isroutine(value)) and is_defined_here and id(value) not in seen:
             seen.add(id(value))
             if home.startswith("tauleap."):

@@ -26,6 +26,7 @@ PROCESSES = [
     noise.BirthDeath(4, noise.Exponential(0.5, 100.0), rate=2.0),
     noise.Gaussian(4, noise.Exponential(5.0, 5.0), sigma_0=2.0, sigma_r=1.5),
     noise.RankOne(torch.tensor([0.1, 0.2, 0.3, 0.4]), noise.Cosine()),
+    noise.RankOne(torch.tensor([0.1, 0.2, 0.7]), noise.Cosine(), data_states=torch.tensor([True, True, False])),
     noise.RankOne(torch.tensor([[0.1, 0.2, 0.7], [1 / 3, 1 / 3, 1 / 3]], dtype=torch.float64), noise.LogLinear()),
     noise.Dense(CYCLE, noise.Constant(1.0), ordinal=True),
     noise.Dense(CYCLE, noise.Constant(1.0), prior=torch.full((3,), 1 / 3)),
@@ -45,6 +46,7 @@ def assert_same(a: Model, b: Model) -> None:
         assert value.dtype == second[name].dtype, name
     assert a.shape == b.shape
     assert repr(a.process) == repr(b.process)
+    assert torch.equal(a.process.data_states, b.process.data_states)
     assert torch.equal(a.process.generator(), b.process.generator()) or a.process.prior().ndim > 1
 
 

@@ -34,6 +34,16 @@ def positive(name: str, value: object) -> float:
     return number
 
 
+def not_negative(name: str, value: object) -> float:
+    """Return a finite number that is 0 or more."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number >= 0, got {value!r} of type {type(value).__name__}")
+    number = float(value)
+    if not (math.isfinite(number) and number >= 0):
+        raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+    return number
+
+
 def states(x: object, num_states: int, *, name: str = "x") -> Tensor:
     """Return int64 states ``0 .. num_states-1`` with a batch axis, contiguous.
 

@@ -134,3 +134,39 @@ def test_a_vocabulary_makes_no_matrix(monkeypatch: pytest.MonkeyPatch) -> None:
         moving = reverse.exit_rate(x, 0.5) > 0
         drawn = reverse.at(x, 0.5).draw_destination(moving, generator=torch.Generator().manual_seed(3))
         assert bool((rates[moving].gather(-1, drawn[:, None]) > 0).all())
+
+
+def test_hybrid_noise_is_mask_and_uniform_noise_together() -> None:
+    """Its kernel mixes those of the two, and its posterior excludes the mask."""
+    law = torch.tensor([0.1, 0.1, 0.8], dtype=torch.float64)
+    hybrid = RankOne(law, LogLinear(), data_states=torch.tensor([True, True, False]))
+    x0, t = torch.tensor([[0, 1]]), 0.4
+    alpha = math.exp(-float(hybrid.schedule.total(t)))
+    expected = torch.full((1, 2, 3), 0.1 * (1 - alpha), dtype=torch.float64)
+    expected[..., 2] = 0.8 * (1 - alpha)
+    expected[0, 0, 0] += alpha
+    expected[0, 1, 1] += alpha
+    assert_close(hybrid.kernel_from(x0, t), expected, rtol=1e-14, atol=0.0)
+    assert hybrid.data_states.tolist() == [True, True, False]
+    assert torch.equal(hybrid.sampling_prior(), law)
+    posterior = ReverseProcess(hybrid, GivenLogits(torch.zeros(1, 2, 3))).posterior(torch.tensor([[2, 0]]), t)
+    assert_close(posterior.probs, torch.tensor([[[0.5, 0.5, 0.0]] * 2]))
+    with pytest.raises(ValueError, match="which data of this process cannot have"):
+        hybrid.check_data(torch.tensor([[2]]))
+
+
+@pytest.mark.usefixtures("unchecked")
+@pytest.mark.parametrize(
+    ("data_states", "error", "message"),
+    [
+        (torch.tensor([1, 1, 0]), TypeError, "data_states must be a bool tensor like prior, .*, got torch.int64"),
+        ([True, True, False], TypeError, "data_states must be a bool tensor like prior, .*, got list"),
+        (torch.tensor([True, False]), ValueError, r"the shape of prior, \(3,\), got \(2,\)"),
+        (torch.tensor([False, True, False]), ValueError, "names states of probability 0, .* give them a probability"),
+        (torch.tensor([False, False, False]), ValueError, "must name at least one state of every site"),
+    ],
+)
+def test_data_states_that_do_not_fit(data_states: Tensor, error: type[Exception], message: str) -> None:
+    prior = torch.tensor([0.5, 0.0, 0.5])
+    with pytest.raises(error, match=message):
+        RankOne(prior, LogLinear(), data_states=data_states)

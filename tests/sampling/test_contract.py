@@ -14,6 +14,7 @@ from tauleap.sampling import (
     FirstHitting,
     FirstJump,
     NextReaction,
+    Planned,
     Sampler,
     TauLeaping,
     Trapezoidal,
@@ -22,7 +23,7 @@ from tauleap.sampling import (
     uniform_grid,
 )
 from tauleap.testing.laws import push
-from tauleap.testing.sampler import END, SamplerContract
+from tauleap.testing.sampler import END, EXAMPLES, SamplerContract
 
 
 class KnownKernel(SamplerContract):
@@ -110,3 +111,30 @@ class TestFirstHitting(SamplerContract):
 class TestWithCorrector(KnownKernel):
     def make(self) -> Sampler:
         return WithCorrector(Ancestral(), steps=1, scale=0.3, start=0.5)
+
+
+class TestWithGibbsCorrector(KnownKernel):
+    """Both sites are redrawn, so that the law with a known site is that of the formula, too."""
+
+    examples = tuple(example for example in EXAMPLES if example.name != "one-way")
+
+    def make(self) -> Sampler:
+        return WithCorrector(Ancestral(), steps=1, start=0.5, kind="gibbs", sites=2)
+
+
+class TestPlanned(SamplerContract):
+    steps = 3
+
+    def make(self) -> Sampler:
+        return Planned()
+
+    def expected(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> tuple[Tensor, Tensor]:
+        """Of two sites round(2 x 0.26) = 1 is masked at the end; one alone, round(0.26) = 0, is drawn exactly."""
+        start = push(law, site_kernels(process, shape, 1.0))
+        reverse = ReverseProcess(process, ExactDenoiser(law, process))
+        return pushforward_grid(self.make(), reverse, start, uniform_grid(self.steps, end=END)), law
+
+
+class TestPlannedByEntropy(TestPlanned):
+    def make(self) -> Sampler:
+        return Planned("entropy", bound=0.3)

@@ -195,28 +195,57 @@ class RankOne(RankOneProcess):
 
     A site does not have states of probability 0: data is never in them, and noise never reaches them.
 
+    Hybrid noise, a mask and uniform noise together, is of this kind (GIDD, von Rütte et al. 2025): pi has most of its
+    mass in a state that data does not have, and the rest spread over the data states. Masked sites are filled as under
+    absorbing noise, and filled sites can still change.
+
     Args:
         prior: The distribution pi, (S,) or, with one per site, (*shape, S).
         schedule: The noise schedule beta(t).
+        data_states: The states that data may have, bool like ``prior``, among those of positive probability. Default:
+            all of these.
 
     Raises:
-        ValueError: ``prior`` is not a distribution.
+        TypeError: ``data_states`` is not bool.
+        ValueError: ``prior`` is not a distribution, or ``data_states`` does not fit it.
 
     >>> from tauleap.noise import LogLinear
     >>> process = RankOne(torch.tensor([0.6, 0.2, 0.2]), LogLinear())
     >>> process.kernel_from(torch.tensor([[0]]), 0.5)
     tensor([[[0.8002, 0.0999, 0.0999]]], dtype=torch.float64)
+    >>> hybrid = RankOne(torch.tensor([0.05, 0.05, 0.9]), LogLinear(), data_states=torch.tensor([True, True, False]))
+    >>> hybrid.data_states
+    tensor([ True,  True, False])
     """
 
-    def __init__(self, prior: Law, schedule: Schedule) -> None:
+    def __init__(self, prior: Law, schedule: Schedule, data_states: Tensor | None = None) -> None:
         law = _check.law("prior", prior)
         super().__init__(law.shape[-1], schedule)
         self.register_buffer("law", law)
         self.law: Tensor
+        self.register_buffer("allowed", None if data_states is None else _checked_states(data_states, law))
+        self.allowed: Tensor | None
 
     def stationary(self) -> Law:
         return self.law
 
     @property
     def data_states(self) -> Tensor:
-        return self.law > 0
+        return self.law > 0 if self.allowed is None else self.allowed
+
+
+def _checked_states(data_states: object, law: Law) -> Tensor:
+    if not isinstance(data_states, Tensor) or data_states.dtype != torch.bool:
+        given = data_states.dtype if isinstance(data_states, Tensor) else type(data_states).__name__
+        raise TypeError(f"data_states must be a bool tensor like prior, true for the states of data, got {given}")
+    if data_states.shape != law.shape:
+        raise ValueError(
+            f"data_states must have the shape of prior, {tuple(law.shape)}, got {tuple(data_states.shape)}"
+        )
+    if bool((data_states & (law == 0).to(data_states.device)).any()):
+        raise ValueError(
+            "data_states names states of probability 0, which noise never reaches: give them a probability in prior"
+        )
+    if not bool(data_states.any(-1).all()):
+        raise ValueError("data_states must name at least one state of every site, got none")
+    return data_states.detach().clone()

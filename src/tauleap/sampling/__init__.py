@@ -9,6 +9,7 @@ from tauleap.sampling.first_jump import FirstJump
 from tauleap.sampling.grid import geometric_grid, noise_grid, uniform_grid
 from tauleap.sampling.loop import Info, Samples, Trace, sample
 from tauleap.sampling.next_reaction import NextReaction
+from tauleap.sampling.planned import Planned
 from tauleap.sampling.sampler import Sampler, StepInfo
 from tauleap.sampling.tau_leaping import TauLeaping
 from tauleap.sampling.trapezoidal import Trapezoidal
@@ -21,6 +22,7 @@ __all__ = [
     "FirstJump",
     "Info",
     "NextReaction",
+    "Planned",
     "Sampler",
     "Samples",
     "SamplingPlan",

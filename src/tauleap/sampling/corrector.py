@@ -1,6 +1,8 @@
-"""Correctors: leaps at a fixed time that bring the law closer to q_t (Section 4.4)."""
+"""Correctors: leaps, or draws of single sites, at a fixed time that bring the law closer to q_t (Section 4.4)."""
 
 from __future__ import annotations
+
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -13,6 +15,7 @@ from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import check_rates
+from tauleap.sampling.gibbs import Selection, check_gibbs, check_selection, gibbs_step
 from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
@@ -23,13 +26,19 @@ from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_mult
 
 
 class WithCorrector(Sampler):
-    """Follow each step of a sampler by tau-leaps with the corrector rates at the time that it has reached.
+    """Follow each step of a sampler by corrector steps at the time that it has reached.
 
-    ``R_c = R_t + Rhat_t`` has q_t as its stationary distribution (Proposition 4), so that running it at a fixed time
-    draws the samples towards q_t. The paper's settings (Appendix H):
+    ``kind="rates"``, the paper's, is a tau-leap with the corrector rates. ``R_c = R_t + Rhat_t`` has q_t as its
+    stationary distribution (Proposition 4), so that running it at a fixed time draws the samples towards q_t. The
+    paper's settings (Appendix H):
 
     * images: ``WithCorrector(TauLeaping(), steps=10, scale=1.5, start=0.1)`` on ``uniform_grid(495)``,
     * music: ``WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)`` on ``uniform_grid(990)``.
+
+    ``kind="gibbs"`` redraws ``sites`` sites of each row from their conditional distributions s_v / sum s, where s are
+    the ratios of the reverse process (informed correctors, Zhao et al. 2024). One random site leaves q_t invariant;
+    several at once do so approximately. ``selection="margin"`` redraws the sites whose states are the least likely
+    compared with the best other state. It is a heuristic: q_t is not invariant under it.
 
     One network evaluation per corrector step. For the same number of evaluations, correctors help on some grids and are
     worse than more steps on others; docs/samplers.md has the measurements.
@@ -41,10 +50,13 @@ class WithCorrector(Sampler):
         start: Correctors run where the time reached is below this, in (0, 1]. Default: 1.
         multiple_jumps: The treatment of several jumps at one site by corrector leaps, see ``TauLeaping``. Default:
             None.
+        kind: "rates" or "gibbs". Default: "rates".
+        sites: The number of sites per row that a Gibbs step redraws, >= 1. Default: 1.
+        selection: The sites that a Gibbs step redraws, "random" or "margin". Default: "random".
 
     Raises:
         TypeError: ``sampler`` is not a Sampler.
-        ValueError: A number is out of its range.
+        ValueError: A number is out of its range, or an argument belongs to the other kind.
 
     >>> from tauleap.sampling import TauLeaping
     >>> WithCorrector(TauLeaping(), steps=2, scale=0.1, start=0.9)
@@ -58,6 +70,10 @@ class WithCorrector(Sampler):
         scale: float = 1.0,
         start: float = 1.0,
         multiple_jumps: MultipleJumps | None = None,
+        *,
+        kind: Literal["rates", "gibbs"] = "rates",
+        sites: int = 1,
+        selection: Selection = "random",
     ) -> None:
         if not isinstance(sampler, Sampler):
             raise TypeError(f"sampler must be a Sampler such as TauLeaping(), got {sampler!r}")
@@ -68,10 +84,21 @@ class WithCorrector(Sampler):
         if self.start > 1:
             raise ValueError(f"start must be a time in (0, 1], got {start!r}")
         self.multiple_jumps: MultipleJumps | None = check_multiple_jumps(multiple_jumps)
+        if kind not in ("rates", "gibbs"):
+            raise ValueError(f"kind must be 'rates' or 'gibbs', got {kind!r}")
+        self.kind: Literal["rates", "gibbs"] = kind
+        self.sites = _check.integer("sites", sites, least=1)
+        self.selection: Selection = check_selection(selection)
+        if kind == "gibbs" and (self.scale != 1 or multiple_jumps is not None):
+            raise ValueError("scale and multiple_jumps are for leaps: leave them out, or write kind='rates'")
+        if kind == "rates" and (self.sites != 1 or selection != "random"):
+            raise ValueError("sites and selection are for Gibbs steps: leave them out, or write kind='gibbs'")
         self.order = min(1.0, sampler.order)
 
     def check(self, process: ForwardProcess) -> None:
         self.sampler.check(process)
+        if self.kind == "gibbs":
+            check_gibbs(process, self.selection)
         check_adding(self.multiple_jumps, process, "WithCorrector")
 
     def step(
@@ -90,13 +117,23 @@ class WithCorrector(Sampler):
         if s >= self.start or s == 0:  # at time 0 there is no noise that could be corrected
             return x, info
         infos = [info]
+        given = {"observed": observed, "condition": condition}
         for _ in range(self.steps):
-            at = reverse.at(x, s, observed=observed, condition=condition, checked=True).evaluated()
-            x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
+            if self.kind == "gibbs":
+                x, info = gibbs_step(reverse, x, s, self.sites, self.selection, **given, generator=generator)
+            else:
+                at = reverse.at(x, s, **given, checked=True).evaluated()
+                x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.together(infos, before, x, observed)
 
     def __repr__(self) -> str:
+        if self.kind == "gibbs":
+            how = "" if self.selection == "random" else f", selection={self.selection!r}"
+            return (
+                f"WithCorrector({self.sampler}, steps={self.steps}, start={self.start:g}, kind='gibbs', "
+                f"sites={self.sites}{how})"
+            )
         how = "" if self.multiple_jumps is None else f", multiple_jumps={self.multiple_jumps!r}"
         return f"WithCorrector({self.sampler}, steps={self.steps}, scale={self.scale:g}, start={self.start:g}{how})"
 

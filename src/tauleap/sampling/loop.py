@@ -59,6 +59,8 @@ class Info:
     """The proportion of sites whose jumps were rejected."""
     clamped: PerStep
     """The proportion of sites at which a value was clamped."""
+    entropy_bound: PerStep
+    """A bound on the error of the draws in nats per sample, which :class:`Planned` knows; NaN for other samplers."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +108,7 @@ class Samples:
         def mean(name: str) -> Tensor:
             return sum((len(part.x0) / total * getattr(part.info, name) for part in parts), torch.zeros(()))
 
-        steps = (mean(name) for name in ("jumped", "jumps", "rejected", "clamped"))
+        steps = (mean(name) for name in ("jumped", "jumps", "rejected", "clamped", "entropy_bound"))
         seconds = sum(part.info.seconds for part in parts)
         return Samples(x0, trace, Info(float(mean("evaluations")), seconds, *steps))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import final
 
 import torch
@@ -35,6 +35,8 @@ class StepInfo:
     clamped: Float[Tensor, ""]
     """The proportion of sites at which a value was clamped: a sum of jumps at the first or last state (TauLeaping),
     a negative rate (Trapezoidal) or probability (Extrapolated) at 0."""
+    entropy_bound: Float[Tensor, ""] = field(default_factory=lambda: torch.tensor(torch.nan))
+    """A bound on the error of the draws in nats per sample, on average (Planned); NaN for other samplers."""
 
     @staticmethod
     def count(
@@ -46,6 +48,7 @@ class StepInfo:
         jumps: Tensor | None = None,
         rejected: Tensor | None = None,
         clamped: Tensor | None = None,
+        entropy_bound: Tensor | None = None,
     ) -> StepInfo:
         """Return the counts of one step.
 
@@ -57,6 +60,7 @@ class StepInfo:
             jumps: The number of jumps of each site. Default: one per site that changed.
             rejected: Whether the jumps of each site were rejected. Default: never.
             clamped: Whether a value of each site was clamped. Default: never.
+            entropy_bound: A bound on the error of the draws, in nats per sample. Default: none is known.
         """
         free = before.numel() if observed is None else (~observed.mask).sum().clamp(min=1)
 
@@ -72,6 +76,7 @@ class StepInfo:
             jumped if jumps is None else per_site(jumps),
             per_site(rejected),
             per_site(clamped),
+            torch.tensor(torch.nan) if entropy_bound is None else entropy_bound,
         )
 
     @staticmethod
@@ -89,7 +94,8 @@ class StepInfo:
             torch.stack([getattr(part, name) for part in parts])
             for name in ("evaluations", "jumps", "rejected", "clamped")
         )
-        return StepInfo(evaluations.sum(), whole.jumped, jumps.sum(), rejected.mean(), clamped.mean())
+        bounds = torch.stack([part.entropy_bound for part in parts])
+        return StepInfo(evaluations.sum(), whole.jumped, jumps.sum(), rejected.mean(), clamped.mean(), bounds.sum())
 
 
 class Sampler(ABC):

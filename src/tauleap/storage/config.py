@@ -53,7 +53,7 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     Absorbing: {"num_states": "num_states", "schedule": "schedule", "mask": "mask", "sizes": "sizes"},
     BirthDeath: {"num_states": "num_states", "schedule": "schedule", "rate": "rate"},
     Gaussian: {"num_states": "num_states", "schedule": "schedule", "sigma_0": "sigma_0", "sigma_r": "sigma_r"},
-    RankOne: {"prior": "law", "schedule": "schedule"},
+    RankOne: {"prior": "law", "schedule": "schedule", "data_states": "allowed"},
     Dense: {"generator": "rates", "schedule": "schedule", "prior": "law", "ordinal": "ordinal"},
     NetworkDenoiser: {"network": "network"},
     TruncatedLogistic: {"network": "network", "num_states": "num_states"},

@@ -47,6 +47,7 @@ def of_every_kind() -> dict[str, ForwardProcess]:
         "absorbing, first state": Absorbing(size, LogLinear(), mask=0),
         "rank one": RankOne(laws[0], LogLinear()),
         "rank one by site": RankOne(laws, LogLinear()),
+        "hybrid": RankOne(laws[0], LogLinear(), data_states=laws[0] < 0.4),
         "birth/death": BirthDeath(size, Constant(1.3)),
         "gaussian": Gaussian(size, Constant(1.0), sigma_0=2.0, sigma_r=1.0),
         "cycle": Dense(cycle, Constant(1.0)),

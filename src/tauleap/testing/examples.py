@@ -90,6 +90,9 @@ def stiff() -> Tensor:
 PER_SITE = torch.tensor([[0.2, 0.3, 0.5, 0.0], [0.9, 0.0, 0.0, 0.1], [0.25, 0.25, 0.25, 0.25]])
 """Laws of three sites with 3, 2 and 4 states."""
 
+HYBRID = torch.tensor([0.05, 0.1, 0.05, 0.8])
+"""Mask and uniform noise together: the last state is the mask."""
+
 ISLANDS_LAW = torch.tensor([0.5, 0.25, 0.125, 0.125])
 
 PROCESSES: tuple[Example, ...] = (
@@ -112,6 +115,12 @@ PROCESSES: tuple[Example, ...] = (
     Example("rank-one-hole", lambda: RankOne(torch.tensor([0.3, 0.0, 0.7]), Exponential(1.0, 8.0))),
     Example("rank-one-per-site", lambda: RankOne(PER_SITE, LogLinear()), shape=(3,)),
     Example("rank-one-grid", lambda: RankOne(PER_SITE[1:, None], Constant(2.0)), shape=(2, 1)),
+    Example("rank-one-hybrid", lambda: RankOne(HYBRID, LogLinear(), data_states=HYBRID < 0.5)),
+    Example(
+        "rank-one-hybrid-per-site",
+        lambda: RankOne(PER_SITE, Cosine(), data_states=(PER_SITE > 0) & (PER_SITE < 0.5)),
+        shape=(3,),
+    ),
     Example("dense-cycle", lambda: Dense(cycle(4), Constant(2.0)), reversible=False),
     Example("dense-random", lambda: Dense(_generator(_random(5, 3)), LogLinear()), reversible=False),
     Example("dense-reversible", lambda: Dense(reversible(5), Exponential(1.0, 50.0))),

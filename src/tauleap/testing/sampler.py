@@ -18,7 +18,7 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Sampler, sample, uniform_grid
 from tauleap.testing.cases import counts, draws
-from tauleap.testing.examples import Example, cycle
+from tauleap.testing.examples import HYBRID, Example, cycle
 from tauleap.testing.laws import assert_drawn_from, push, random_law
 from tauleap.testing.layouts import LAYOUTS
 
@@ -29,6 +29,7 @@ EXAMPLES: tuple[Example, ...] = (
     Example("birth-death", lambda: BirthDeath(3, Constant(2.0))),
     Example("gaussian", lambda: Gaussian(4, Constant(1.0), sigma_0=1.5, sigma_r=1.0)),
     Example("per-site", lambda: RankOne(torch.tensor([[0.2, 0.3, 0.5], [0.9, 0.0, 0.1]]), Constant(2.0)), (2,)),
+    Example("hybrid", lambda: RankOne(HYBRID, Constant(3.0), data_states=HYBRID < 0.5)),
     Example("one-way", lambda: Dense(cycle(3), Constant(1.0))),
     Example("absorbing-per-site", lambda: Absorbing(4, Constant(2.0), sizes=torch.tensor([3, 2])), (2,)),
 )
