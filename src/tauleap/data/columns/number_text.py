@@ -314,7 +314,7 @@ def is_number(text: str) -> bool:
     >>> is_number("1,5"), is_number("x")
     (True, False)
     """
-    return bool(_POINT.matches([text])[0] or _COMMA.matches([text])[0])
+    return len(text) <= _LONGEST and any(_patterns(decimal, "")[0].fullmatch(text) for decimal in ".,")
 
 
 def without_affixes(text: str) -> str:
@@ -366,6 +366,3 @@ def _patterns(decimal: str, thousands: str) -> tuple[re.Pattern[str], re.Pattern
     body = rf"(?:(?:{whole})(?:{point}{after})?|{point}[0-9]+)(?:[eE][+-]?[0-9]{{1,4}})?"
     one = rf" *[+-]?(?:{body}|[iI]nf(?:inity)?) *"
     return re.compile(one), re.compile(rf"(?:{one}\n)*+")
-
-
-_POINT, _COMMA = NumberFormat(), NumberFormat(",")
