@@ -18,7 +18,7 @@ from lightning_fabric.accelerators.accelerator import Accelerator
 from lightning_fabric.plugins.environments.lsf import LSFEnvironment
 from lightning_fabric.plugins.environments.mpi import MPIEnvironment
 from lightning_fabric.plugins.environments.slurm import SLURMEnvironment
-from lightning_fabric.plugins.precision import MixedPrecision
+from lightning_fabric.plugins.precision import MixedPrecision, Precision
 from lightning_fabric.strategies.model_parallel import ModelParallelStrategy
 from lightning_fabric.strategies.single_device import SingleDeviceStrategy
 from torch import distributed, nn
@@ -112,6 +112,8 @@ def launch(run: Run, precision: str) -> Fabric:
         options["devices"] = [device.index]
     if not known and precision == "bf16-mixed":
         options["plugins"] = MixedPrecision(precision, device.type)
+    elif precision == "64-true":
+        options["plugins"] = _Float64()
     else:
         options["precision"] = precision
     if devices * nodes > 1:
@@ -170,6 +172,15 @@ def _shard(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
     network.register_forward_hook(lambda _, __, out: out.clone() if out._is_view() else out)
     fully_shard(network, mesh=mesh["data_parallel"], reshard_after_forward=True)
     return network
+
+
+class _Float64(Precision):
+    """Weights in float64, whose outputs stay so: Fabric's own class rounds them to float32 on several devices."""
+
+    precision = "64-true"
+
+    def convert_module(self, module: nn.Module) -> nn.Module:
+        return module.double()
 
 
 class _OtherAccelerator(Accelerator):
