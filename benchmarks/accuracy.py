@@ -49,8 +49,8 @@ def _constant(beta: float) -> Total:
     return lambda t: np.longdouble(beta) * t
 
 
-def _from_fraction(moved: Callable[[np.longdouble], np.longdouble]) -> Total:
-    return lambda t: -np.log1p(-(1 - np.longdouble(1e-3)) * moved(t))
+def _from_fraction(fraction: Callable[[np.longdouble], np.longdouble]) -> Total:
+    return lambda t: -np.log1p(-(1 - np.longdouble(1e-3)) * fraction(t))
 
 
 _log_linear = _from_fraction(lambda t: t)

@@ -52,37 +52,37 @@ class PlainLoss(DenseRates):
         t = torch.rand(len(x0)) * 0.99 + 0.01
         kernels = self.kernels(t).clamp(min=0.0)
         forward = self.schedule.rate(t)[:, None, None] * self.generator
-        jumped = self.noised_and_jumped(x0, kernels, forward)
+        x_tilde = self.states_after_jump(x0, kernels, forward)
         probs = logits.softmax(-1)
-        elsewhere = torch.ones_like(probs).scatter(-1, jumped[..., None], 0.0)
+        elsewhere = torch.ones_like(probs).scatter(-1, x_tilde[..., None], 0.0)
 
-        into = by_columns(forward, jumped)
-        over = by_columns(kernels, jumped) + self.small
+        into = by_columns(forward, x_tilde)
+        over = by_columns(kernels, x_tilde) + self.small
         outflow = (probs / over * ((elsewhere * into) @ kernels.mT)).sum((1, 2))
 
         from_x0 = by_columns(kernels.mT, x0) if self.tidy else by_lists(kernels.mT, x0)
-        at_jumped = from_x0.gather(-1, jumped[..., None]) + self.small
+        at_x_tilde = from_x0.gather(-1, x_tilde[..., None]) + self.small
         if not self.tidy:
-            into, over = by_lists(forward, jumped), by_columns(kernels, jumped) + self.small
+            into, over = by_lists(forward, x_tilde), by_columns(kernels, x_tilde) + self.small
         inner = torch.log(probs / over @ kernels + self.small)
-        signal = (elsewhere * into * (from_x0 / at_jumped) * inner).sum((1, 2))
+        signal = (elsewhere * into * (from_x0 / at_x_tilde) * inner).sum((1, 2))
 
         if not self.tidy:
-            into, from_x0 = by_lists(forward, jumped), by_lists(kernels.mT, x0)
+            into, from_x0 = by_lists(forward, x_tilde), by_lists(kernels.mT, x0)
         exits = -forward.diagonal(dim1=-2, dim2=-1)
-        jumping = exits.gather(-1, jumped)
+        jumping = exits.gather(-1, x_tilde)
         total = jumping.sum(-1)[:, None, None] - jumping[..., None] + exits[:, None, :]
-        norm = (into * from_x0 * elsewhere / (total * at_jumped)).sum((1, 2))
+        norm = (into * from_x0 * elsewhere / (total * at_x_tilde)).sum((1, 2))
         return (outflow - signal / norm).mean()
 
-    def noised_and_jumped(self, x0: Tensor, kernels: Tensor, forward: Tensor) -> Tensor:
+    def states_after_jump(self, x0: Tensor, kernels: Tensor, forward: Tensor) -> Tensor:
         """Return x~: noise, then one forward jump at a site that is sampled by its rate."""
         x = Categorical(by_columns(kernels.mT, x0)).sample()
         leaving = by_columns(forward.mT, x).scatter(-1, x[..., None], 0.0)
         each, site = torch.arange(len(x)), Categorical(leaving.sum(-1)).sample()
-        jumped = x.clone()
-        jumped[each, site] = Categorical(leaving[each, site]).sample()
-        return jumped
+        x_tilde = x.clone()
+        x_tilde[each, site] = Categorical(leaving[each, site]).sample()
+        return x_tilde
 
 
 def losses(

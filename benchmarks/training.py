@@ -29,12 +29,12 @@ def toy() -> Iterator[Row]:
     """The published network and batch; the recipe ``toy`` has others."""
     recipe = replace(toy_paper(), objective=CompleteElbo())
     data, _ = recipe.data()
-    ours, alone = side_by_side(*_steps(recipe, data), seconds=8.0)
-    yield Row("toy, batch 32: training step against the network's own", ours / alone, "x", at_most=1.7)
+    ours, plain = side_by_side(*_steps(recipe, data), seconds=8.0)
+    yield Row("toy, batch 32: training step against the network's own", ours / plain, "x", at_most=1.7)
     yield Row("toy, batch 32: throughput, one thread", 1 / ours, "steps/s")
     bare = replace(recipe, objective=_Bare())
-    ours, alone = side_by_side(*_steps(bare, data))
-    yield Row("toy, batch 32: the same with a loss that costs nothing", ours / alone, "x")
+    ours, plain = side_by_side(*_steps(bare, data))
+    yield Row("toy, batch 32: the same with a loss that costs nothing", ours / plain, "x")
 
 
 @benchmark
@@ -45,8 +45,8 @@ def music() -> Iterator[Row]:
         return Model(Uniform(129, Constant(0.03)), NetworkDenoiser(MusicTransformer()))
 
     recipe = _recipe("music", model, CompleteElbo(), rows, 129, batch_size=16)
-    ours, alone = side_by_side(*_steps(recipe, Dataset(rows, 129)), seconds=0.0, rounds=2)
-    yield Row("music, batch 16: training step against the network's own", ours / alone, "x", at_most=1.1)
+    ours, plain = side_by_side(*_steps(recipe, Dataset(rows, 129)), seconds=0.0, rounds=2)
+    yield Row("music, batch 16: training step against the network's own", ours / plain, "x", at_most=1.1)
     t = torch.rand(16)
     dropping, plain = MusicTransformer(), MusicTransformer(dropout=0.0)
     ours, theirs = side_by_side(lambda: dropping(rows[:16], t), lambda: plain(rows[:16], t), seconds=0.0, rounds=2)
@@ -63,8 +63,8 @@ def images() -> Iterator[Row]:
     objectives = {"complete bound": CompleteElbo(), "the paper's": PaperElbo(passes=1) + 0.001 * CrossEntropy()}
     for name, objective in objectives.items():
         recipe = _recipe("images", model, objective, rows, 256, batch_size=8)
-        ours, alone = side_by_side(*_steps(recipe, Dataset(rows, 256)), seconds=0.0, rounds=1)
-        yield Row(f"images, batch 8, {name}: training step against the network's own", ours / alone, "x", at_most=1.15)
+        ours, plain = side_by_side(*_steps(recipe, Dataset(rows, 256)), seconds=0.0, rounds=1)
+        yield Row(f"images, batch 8, {name}: training step against the network's own", ours / plain, "x", at_most=1.15)
 
 
 class _Bare(Objective):
@@ -91,9 +91,9 @@ def _steps(recipe: Recipe, data: Dataset) -> tuple[Callable[[], object], Callabl
     optimizer = torch.optim.Adam(network.parameters(), lr=recipe.settings.lr, fused=True)
     x, t = data.rows(torch.arange(recipe.settings.batch_size)), torch.rand(recipe.settings.batch_size)
 
-    def alone() -> None:
+    def plain() -> None:
         network(x, t).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
 
-    return lambda: engine.step(next(steps)), alone
+    return lambda: engine.step(next(steps)), plain

@@ -216,16 +216,16 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+def differences(found: dict[str, Any], expected: dict[str, Any]) -> list[str]:
     """Return paths that are missing, left over, or different."""
     return (
-        [f"{name} is missing" for name in sorted(wanted.keys() - found.keys())]
-        + [f"{name} is left over" for name in sorted(found.keys() - wanted.keys())]
-        + [f"{name} differs" for name in sorted(wanted.keys() & found.keys()) if found[name] != wanted[name]]
+        [f"{name} is missing" for name in sorted(expected.keys() - found.keys())]
+        + [f"{name} is left over" for name in sorted(found.keys() - expected.keys())]
+        + [f"{name} differs" for name in sorted(expected.keys() & found.keys()) if found[name] != expected[name]]
     )
 
 
-def trouble(case: Case, work: Path, wanted: dict[str, Any], lasts: list[int]) -> list[str]:
+def trouble(case: Case, work: Path, expected: dict[str, Any], lasts: list[int]) -> list[str]:
     """Return the faults after kills before these operations and a run to the end."""
     shutil.rmtree(work, ignore_errors=True)
     shutil.copytree(case.start, work, symlinks=True)
@@ -244,7 +244,7 @@ def trouble(case: Case, work: Path, wanted: dict[str, Any], lasts: list[int]) ->
     # Completing into a folder that is finished is refused; what is left beside it must be gone all the same.
     if life.code != 0 and not (life.code == 2 and "exists already" in life.printed):
         return [f"the next run left with {life.code}: {life.printed[-2000:]}"]
-    return differences(contents(work), wanted)
+    return differences(contents(work), expected)
 
 
 def examine(case: Case, work: Path, points: int, twice: int, end: float, chance: random.Random) -> Counts:
@@ -254,7 +254,7 @@ def examine(case: Case, work: Path, points: int, twice: int, end: float, chance:
     life = live(work, case.run)
     if life.code != 0:
         return Counts(case.name, 0, wrong=[f"without a kill: {life.code}, {life.printed[-2000:]}"])
-    wanted, counts = contents(work), Counts(case.name, life.operations)
+    expected, counts = contents(work), Counts(case.name, life.operations)
     number = min(points or life.operations, life.operations)
     plan = [[(2 * at + 1) * life.operations // (2 * number)] for at in range(number)]
     plan += [[chance.randrange(life.operations), chance.randrange(life.operations)] for _ in range(twice)]
@@ -263,7 +263,7 @@ def examine(case: Case, work: Path, points: int, twice: int, end: float, chance:
         if time.monotonic() > end:
             counts.skipped += 1
             continue
-        counts.wrong += [f"killed before {lasts}: {text}" for text in trouble(case, work, wanted, lasts)]
+        counts.wrong += [f"killed before {lasts}: {text}" for text in trouble(case, work, expected, lasts)]
         counts.kills += len(lasts)
     return counts
 

@@ -126,8 +126,8 @@ def one_pass() -> str:
     return f"{table(head, rows)}\n\n{caption}"
 
 
-def percent(share: float | Tensor) -> str:
-    return f"{100 * float(share):.2f} %" if abs(float(share)) >= 5e-5 else "< 0.01 %"
+def percent(fraction: float | Tensor) -> str:
+    return f"{100 * float(fraction):.2f} %" if abs(float(fraction)) >= 5e-5 else "< 0.01 %"
 
 
 def discrete() -> tuple[str, Figure]:

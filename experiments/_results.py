@@ -27,7 +27,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 def mark_of(path: Path) -> str | None:
-    """Return the mark of the weights that a file belongs to, or None if there is no file."""
+    """Return the mark of the weights that a file belongs to, or None if the file does not exist."""
     if not path.exists():
         return None
     with np.load(path, allow_pickle=False) as piece:

@@ -58,7 +58,7 @@ def test_a_folder_goes_before_a_name(tmp_path: Path, monkeypatch: pytest.MonkeyP
         tl.load("toy")
 
 
-def test_a_name_that_is_none_of_them_is_told_which_there_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["sample", "tau"]) == 2
     printed = capsys.readouterr().err
     assert "tau is not a folder of a run" in printed

@@ -37,11 +37,11 @@ def test_completion_draws_from_the_conditional_law(process: ForwardProcess) -> N
     missing = tl.data.Dataset(x, 3, missing=torch.tensor([[True, False, True]]))
     as_missing = model.complete(missing, variants=1500, steps=50, seed=1)
     size = process.num_states
-    wanted = (law[:, 2] / law[:, 2].sum()).reshape(-1)
+    expected = (law[:, 2] / law[:, 2].sum()).reshape(-1)
     for made in (by_mask, as_missing):
         assert made.shape == (1500, 1, 3)
         assert bool((made[..., 1] == 2).all())
-        assert_drawn_from(torch.bincount(made[:, 0, 0] * size + made[:, 0, 2], minlength=size**2), wanted)
+        assert_drawn_from(torch.bincount(made[:, 0, 0] * size + made[:, 0, 2], minlength=size**2), expected)
 
 
 def test_missing_cells_enter_as_noise_and_not_as_what_stands_there() -> None:
@@ -93,9 +93,9 @@ def test_one_masked_site_has_the_tempered_law() -> None:
     for temperature in (0.5, 1.0, 3.0):
         grid = [1.0, 0.5, 0.001]  # one site is exact on any grid
         # At t = 1 the share 0.001 of the sites is not masked, and keeps what the prior gave it.
-        wanted = 0.999 * law[:3] ** (1 / temperature) / (law[:3] ** (1 / temperature)).sum() + 0.001 / 3
+        expected = 0.999 * law[:3] ** (1 / temperature) / (law[:3] ** (1 / temperature)).sum() + 0.001 / 3
         made = model.sample(5000, grid=grid, temperature=temperature, seed=0)
-        assert_drawn_from(torch.bincount(made.flatten(), minlength=3), wanted)
+        assert_drawn_from(torch.bincount(made.flatten(), minlength=3), expected)
     with pytest.raises(ValueError, match="temperature"):
         model.sample(1, temperature=0.0)
 

@@ -121,8 +121,8 @@ def test_commands_that_are_not_run_name_what_exists() -> None:
     for command in commands(readme()):
         words = shlex.split(command, comments=True)
         if words[0] == "make":
-            wanted = {word for word in words[1:] if not word.startswith("-") and "=" not in word}
-            assert wanted <= targets, f"{command}: no such target"
+            expected = {word for word in words[1:] if not word.startswith("-") and "=" not in word}
+            assert expected <= targets, f"{command}: no such target"
         elif not is_run(command):
             for named in re.findall(r"(?:tauleap|\.)\[([\w,-]+)\]", command):
                 assert set(named.split(",")) <= extras, f"{command}: no such extra"

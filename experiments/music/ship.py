@@ -72,7 +72,7 @@ def main() -> None:
     test, melodies = loaded.tested.long(), len(loaded.train_all)
     with (run / "latest" / "recipe.json").open(encoding="utf-8") as file:
         settings = json.load(file)["recipe"]["settings"]
-    alone = model.bits_per_dim(test, samples=TIMES, seed=0)
+    unconditional = model.bits_per_dim(test, samples=TIMES, seed=0)
     bits = table["models"][SHIPPED]["bits"]
     model.about = {
         "name": NAME,
@@ -80,7 +80,7 @@ def main() -> None:
         "step": steps_of(run),
         "seed": settings["seed"],
         "weights": sum(p.numel() for p in model.reverse.parameters()),
-        "bits_per_dim": {"value": alone.value, "stderr": alone.stderr, "n": alone.n},
+        "bits_per_dim": {"value": unconditional.value, "stderr": unconditional.stderr, "n": unconditional.n},
         "bits_per_dim_given_two_bars": {"value": bits[0], "stderr": bits[1], "n": bits[2]},
     }
     ship(model, NAME, card(model, measured, table["songs"], settings | {"melodies": melodies}))

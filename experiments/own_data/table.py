@@ -49,7 +49,7 @@ def main() -> None:
     model = tl.fit(data, minutes=minutes, steps=arguments.steps, seed=seed, validation=held_out)
 
     exact = -log2_law(law, test) / len(NAMES)
-    found, alone = model.about["bits_per_dim"], model.about["independent_bits_per_dim"]
+    found, baseline = model.about["bits_per_dim"], model.about["independent_bits_per_dim"]
     lines = [
         f"{ROWS:,} rows, {float(missing.double().mean()):.1%} of the cells missing; {model.about['weights']:,} "
         f"weights, {model.about['step']:,} steps in {model.about['seconds'] / 60:.1f} minutes, including evaluation. "
@@ -65,7 +65,7 @@ def main() -> None:
                     "",
                     f"{found['n']:,}",
                 ],
-                ["independent columns", f"{alone['value']:.4f}", f"{alone['stderr']:.4f}", f"{alone['n']:,}"],
+                ["independent columns", f"{baseline['value']:.4f}", f"{baseline['stderr']:.4f}", f"{baseline['n']:,}"],
             ],
         ),
         "",
@@ -132,7 +132,7 @@ def imputed(model: tl.Model, law: Tensor, test: Tensor, seed: int) -> list[str]:
     x, hidden = test[partial], hidden[partial]
     number = hidden.sum(1)
     bound = model.bits_per_dim(x, ~hidden, samples=16, seed=seed)
-    exact, alone = torch.zeros(len(x), dtype=torch.float64), torch.zeros(len(x), dtype=torch.float64)
+    exact, independent = torch.zeros(len(x), dtype=torch.float64), torch.zeros(len(x), dtype=torch.float64)
     for pattern in hidden.unique(dim=0):
         chosen = (hidden == pattern).all(1)
         columns = pattern.nonzero().flatten().tolist()
@@ -140,8 +140,8 @@ def imputed(model: tl.Model, law: Tensor, test: Tensor, seed: int) -> list[str]:
         exact[chosen] = log2_law(known, x[chosen]) - log2_law(law, x[chosen])
         for column in columns:
             marginal = law.sum([d for d in range(law.ndim) if d != column])
-            alone[chosen] -= marginal[x[chosen, column]].log2()
-    truth, marginal = float((exact / number).mean()), float((alone / number).mean())
+            independent[chosen] -= marginal[x[chosen, column]].log2()
+    truth, marginal = float((exact / number).mean()), float((independent / number).mean())
     stderr = float((exact / number).std()) / math.sqrt(len(x))
     rows = [
         ["the model, given the observed cells", f"{bound.value:.4f}", f"{bound.stderr:.4f}"],

@@ -131,13 +131,13 @@ def commuting_errors(fractions: tuple[float, ...] = (0.0, 0.01, 0.03, 0.1, 0.3, 
     for fraction in fractions:
         pair = [_generator(first), _generator((1 - fraction) * uniform + fraction * other)]
         halves = [torch.linalg.matrix_exp(each / 2) for each in pair]
-        together = torch.linalg.matrix_exp((pair[0] + pair[1]) / 2)
+        combined = torch.linalg.matrix_exp((pair[0] + pair[1]) / 2)
         commutator = pair[0] @ pair[1] - pair[1] @ pair[0]
         found.append(
             {
                 "fraction": fraction,
                 "commutator": float(commutator.abs().max()),
-                "error": worst_distance(together, halves[0] @ halves[1]),
+                "error": worst_distance(combined, halves[0] @ halves[1]),
             }
         )
     return found

@@ -109,7 +109,7 @@ def looseness(results: dict[str, Any]) -> str:
     """Describe the size of each part of the bound."""
     cases = [row for rows in results.values() for row in rows]
     many = [fractions(row)["square"] for row in cases if row["sites"] >= 3]
-    few = [fractions(row)["square"] for row in cases if row["sites"] < 3]
+    small = [fractions(row)["square"] for row in cases if row["sites"] < 3]
     of_sweep = {
         sweep: [row for name in NOISES for row in results[f"{name}: {sweep}"] if largest(row) == "mixing"]
         for sweep in SWEEPS
@@ -132,7 +132,7 @@ def looseness(results: dict[str, Any]) -> str:
         f"- With three sites and more $(|R| S D C_1)^2 \\tau T$ is {percent(many)} of the bound: the proof takes each "
         "of the $S D$ possible jumps at the largest rate of any jump, and with the largest change of any rate. With "
         "one "
-        f"or two it is {percent(few)}. It is the largest part in {sum(largest(row) == 'square' for row in cases)} of "
+        f"or two it is {percent(small)}. It is the largest part in {sum(largest(row) == 'square' for row in cases)} of "
         f"{len(cases)} cases; the mixing term is in {mixing}, all of them {', or '.join(where)}"
         + (f"; $3 M T$ is in {len(others)}, with $M$ = {min(row['M'] for row in others):g}" if others else "")
         + ". The bound can be as loose there: of one that is too large by "

@@ -228,13 +228,13 @@ def nonmonotone(results: dict[str, Any]) -> str:
 
 def lengths(results: dict[str, Any]) -> str:
     """Describe the best length for few correctors and for more."""
-    few, some = ([best(results[name], count)[1] for name in NAMES] for count in (FEW, SOME))
+    of_few, of_some = ([best(results[name], count)[1] for name in NAMES] for count in (FEW, SOME))
     longest = max(LENGTHS)
     found = (
-        f"Of the lengths from {LENGTHS[-1]:g} to {longest:g} the best for {FEW} correctors is {span(few)}, and for "
-        f"{SOME} it is {span(some)}"
+        f"Of the lengths from {LENGTHS[-1]:g} to {longest:g} the best for {FEW} correctors is {span(of_few)}, and for "
+        f"{SOME} it is {span(of_some)}"
     )
-    if longest in few:
+    if longest in of_few:
         found += f"; {longest:g} is the longest one tested"
     return f"{found}. So few correctors should be longer than many (lower right)."
 

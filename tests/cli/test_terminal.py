@@ -62,7 +62,7 @@ def refused(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "wanted"),
+    ("arguments", "expected"),
     [
         ([], "a command is missing: write one of {demo, demo-music, train, "),
         (["nonsense"], "Unrecognized options: nonsense; Available subcommands: demo, "),
@@ -89,8 +89,8 @@ def refused(arguments: list[object], capsys: pytest.CaptureFixture[str]) -> str:
         (["sample", "toy", "--format", "gif"], "--format must be one of npy, png, got 'gif'"),
     ],
 )
-def test_mistakes_are_one_line(arguments: list[object], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert wanted in refused(arguments, capsys)
+def test_mistakes_are_one_line(arguments: list[object], expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert expected in refused(arguments, capsys)
 
 
 def test_a_blank_name_that_exists_is_a_name(

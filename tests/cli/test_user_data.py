@@ -491,8 +491,8 @@ def test_bad_requests(run_of: Runs, tmp_path: Path, capsys: pytest.CaptureFixtur
         (["evaluate", run, data, "--observed", "0:3"], "has no values to measure"),
         (["info", data], "is not a folder of a run"),
     ]
-    for arguments, wanted in cases:
-        assert wanted in refused(arguments, capsys), arguments
+    for arguments, expected in cases:
+        assert expected in refused(arguments, capsys), arguments
         assert not out.exists(), arguments
 
 
@@ -552,17 +552,17 @@ def test_any_pattern() -> None:
             mask = observed_mask(text, (sites,), ["a", "b"][:sites])
         except ValueError:
             return
-        wanted = np.zeros(sites, dtype=bool)
+        expected = np.zeros(sites, dtype=bool)
         for piece in text.split(","):
             word = piece.strip()
             if word in ("a", "b"):
-                wanted["ab".index(word)] = True
+                expected["ab".index(word)] = True
             elif ":" in word:
                 begin, end = (int(part) if part.strip() else None for part in word.split(":"))
-                wanted[begin:end] = True
+                expected[begin:end] = True
             else:
-                wanted[int(word)] = True
-        assert np.array_equal(mask.numpy(), wanted)
+                expected[int(word)] = True
+        assert np.array_equal(mask.numpy(), expected)
 
     check()
 

@@ -36,8 +36,8 @@ def test_log_probs_are_right_in_both_tails(mean: float, scale: float) -> None:
         torch.tensor([mean], dtype=torch.float64), torch.tensor([math.log(scale)], dtype=torch.float64), 256
     )
     found = logits.log_softmax(-1)[0]
-    wanted = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
-    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    expected = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
     assert math.isclose(found.exp().sum().item(), 1.0, rel_tol=1e-12)
 
 
@@ -49,20 +49,20 @@ def test_single_precision_keeps_the_tails_and_sums_to_one(mean: float, scale: fl
     found = truncated_logistic_logits(centre, width, 256).log_softmax(-1)[0]
     assert found.dtype == torch.float32
     # Of the numbers as they are in float32.
-    wanted = torch.tensor(exact_log_probs(centre.item(), math.exp(width.item()), 256), dtype=torch.float64)
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
-    assert float((found.double() - wanted).abs().max()) < 1e-3
+    expected = torch.tensor(exact_log_probs(centre.item(), math.exp(width.item()), 256), dtype=torch.float64)
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
+    assert float((found.double() - expected).abs().max()) < 1e-3
     assert math.isclose(found.double().exp().sum().item(), 1.0, rel_tol=1e-6)
 
 
 @pytest.mark.parametrize("scale", [1e-3, 0.05, 1.0, 10.0])
 @pytest.mark.parametrize("mean", [-3.0, -1.0, -0.2, 0.0, 0.7, 1.0, 2.5])
 def test_log_prob_of_one_state_is_right_in_both_tails(mean: float, scale: float) -> None:
-    wanted = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
+    expected = torch.tensor(exact_log_probs(mean, scale, 256), dtype=torch.float64)
     centre = torch.full((256,), mean, dtype=torch.float64)
     width = torch.full((256,), math.log(scale), dtype=torch.float64)
     found = truncated_logistic_log_prob(centre, width, torch.arange(256), 256)
-    torch.testing.assert_close(found, wanted, rtol=1e-11, atol=1e-11)
+    torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-11)
     single = truncated_logistic_log_prob(centre.float(), width.float(), torch.arange(256), 256)
     exact = exact_log_probs(centre.float()[0].item(), math.exp(width.float()[0].item()), 256)
     # Beyond the range, where no tanh is, distances of 2,000 scales cancel, each rounded to 1e-4.
@@ -83,12 +83,12 @@ def test_log_prob_of_one_state_has_the_gradients_of_the_logits() -> None:
         return truncated_logistic_logits(mean, log_scale, 16).log_softmax(-1).gather(-1, x0[..., None]).squeeze(-1)
 
     torch.testing.assert_close(closed(), written_out())
-    for found, wanted in zip(
+    for found, expected in zip(
         torch.autograd.grad(closed().sum(), (mean, log_scale)),
         torch.autograd.grad(written_out().sum(), (mean, log_scale)),
         strict=True,
     ):
-        torch.testing.assert_close(found, wanted, rtol=1e-9, atol=1e-9)
+        torch.testing.assert_close(found, expected, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("log_scale", [-20.0, -13.0, -9.0, -7.0])
@@ -98,8 +98,8 @@ def test_log_prob_of_one_state_at_both_ends_in_single_precision(offset: float, l
     mean, width = torch.tanh(torch.tensor([-offset, offset])), torch.full((2,), log_scale)
     found = truncated_logistic_log_prob(mean, width, torch.tensor([0, 255]), 256)
     written_out = truncated_logistic_logits(mean.double(), width.double(), 256).log_softmax(-1)
-    wanted = torch.stack([written_out[0, 0], written_out[1, 255]])
-    torch.testing.assert_close(found.double(), wanted, rtol=1e-6, atol=1e-6)
+    expected = torch.stack([written_out[0, 0], written_out[1, 255]])
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=1e-6)
     torch.testing.assert_close(found[0], found[1])
     assert bool((found <= 0).all())
 

@@ -46,9 +46,9 @@ def test_completions_are_those_of_the_cpu(each_sim: torch.device, variants: int)
 def test_bits_per_dim_are_those_of_the_cpu(each_sim: torch.device, observed: list[bool] | None) -> None:
     here, there = both("toy")
     x = here.sample(16, steps=5, seed=0)
-    found, wanted = (model.bits_per_dim(x, observed, samples=4, seed=2) for model in (there, here))
-    assert found.value == pytest.approx(wanted.value, rel=1e-5)
-    assert found.stderr == pytest.approx(wanted.stderr, rel=1e-4)
+    found, expected = (model.bits_per_dim(x, observed, samples=4, seed=2) for model in (there, here))
+    assert found.value == pytest.approx(expected.value, rel=1e-5)
+    assert found.stderr == pytest.approx(expected.stderr, rel=1e-4)
 
 
 def test_guided_samples_are_those_of_the_cpu(sim: torch.device) -> None:

@@ -93,7 +93,7 @@ def test_equal_distributions_seldom_differ_by_two_standard_errors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gain", "stderr", "n", "sites", "wanted"),
+    ("gain", "stderr", "n", "sites", "expected"),
     [
         (0.3, 0.1, 50, 3, "The model is better by 0.3000 +- 0.1000: it has learned dependence between the sites"),
         (0.1, 0.1, 50, 3, "better by 0.1000 +- 0.1000, less than two standard errors: it has not learned dependence"),
@@ -116,16 +116,16 @@ def test_equal_distributions_seldom_differ_by_two_standard_errors() -> None:
         (math.nan, math.nan, 50, 3, "it has not learned dependence"),
     ],
 )
-def test_text_of_the_comparison(gain: float, stderr: float, n: int, sites: int, wanted: str) -> None:
+def test_text_of_the_comparison(gain: float, stderr: float, n: int, sites: int, expected: str) -> None:
     found = Comparison(Estimate(1.0, 0.1, n), Estimate(1.0 + gain, 0.1, n), Estimate(gain, stderr, n))
     sentence = found.sentence(varying_sites=sites)
-    assert wanted in sentence
+    assert expected in sentence
     assert "bits/dim on held-out rows; independent sites: " in sentence
     assert "\n" not in sentence
 
 
 @pytest.mark.parametrize(
-    ("gain", "stderr", "n", "sites", "wanted"),
+    ("gain", "stderr", "n", "sites", "expected"),
     [
         (0.3, 0.1, 50, 3, True),
         (0.1, 0.1, 50, 3, False),
@@ -137,6 +137,6 @@ def test_text_of_the_comparison(gain: float, stderr: float, n: int, sites: int, 
         (-0.3, math.inf, 1, 1, None),
     ],
 )
-def test_verdicts(gain: float, stderr: float, n: int, sites: int, wanted: bool | None) -> None:
+def test_verdicts(gain: float, stderr: float, n: int, sites: int, expected: bool | None) -> None:
     found = Comparison(Estimate(1.0, 0.1, n), Estimate(1.0 + gain, 0.1, n), Estimate(gain, stderr, n))
-    assert found.verdict(varying_sites=sites) is wanted
+    assert found.verdict(varying_sites=sites) is expected

@@ -97,9 +97,9 @@ def test_the_way_ends_where_the_run_does_and_the_final_step_follows() -> None:
     assert torch.equal(way[0][1], start)
     assert torch.equal(way[-1][1], pushforward.pushforward_grid(Ancestral(), reverse, start, grid))
     assert torch.equal(pushforward.sample_law(Ancestral(), reverse, 2, grid, final="none"), way[-1][1])
-    last, kept = pushforward.laws_at(Ancestral(), reverse, start, grid, (0.9, 0.0, 0.95))
+    last, traced = pushforward.laws_at(Ancestral(), reverse, start, grid, (0.9, 0.0, 0.95))
     assert torch.equal(last, way[-1][1])
-    for law, number in zip(kept, (1, 5, 0), strict=True):
+    for law, number in zip(traced, (1, 5, 0), strict=True):
         assert torch.equal(law, way[number][1])
     for final in ("mode", "sample"):
         expected = pushforward.apply_final(reverse, way[-1][1], 0.01, final)

@@ -49,9 +49,9 @@ def test_each_sample_has_its_own_time(case) -> None:
 
 def test_one_time_for_the_batch_is_that_time_for_each_sample(case) -> None:
     network, x = case.stirred(), case.x()
-    wanted = network(x, torch.full((3,), 0.4, dtype=torch.float64))
-    torch.testing.assert_close(network(x, torch.tensor(0.4, dtype=torch.float64)), wanted)
-    torch.testing.assert_close(network(x, torch.tensor(0.4, dtype=torch.float64).expand(3)), wanted)
+    expected = network(x, torch.full((3,), 0.4, dtype=torch.float64))
+    torch.testing.assert_close(network(x, torch.tensor(0.4, dtype=torch.float64)), expected)
+    torch.testing.assert_close(network(x, torch.tensor(0.4, dtype=torch.float64).expand(3)), expected)
 
 
 def test_every_site_sees_every_site(case) -> None:

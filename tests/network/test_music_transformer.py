@@ -22,8 +22,8 @@ def test_one_film_layer_per_layer_used_twice_in_the_encoder() -> None:
     h, embedding = torch.randn(2, 4, 16), torch.randn(2, 16)
     modulation = layer.film(embedding)
     after_attention = modulation.modulate(layer.attention_norm(h + layer.attention(h)))
-    wanted = modulation.modulate(layer.mlp_norm(after_attention + layer.mlp(after_attention)))
-    torch.testing.assert_close(layer(h, embedding), wanted)
+    expected = modulation.modulate(layer.mlp_norm(after_attention + layer.mlp(after_attention)))
+    torch.testing.assert_close(layer(h, embedding), expected)
 
 
 def test_takes_sequences_of_any_length_and_depends_on_positions() -> None:

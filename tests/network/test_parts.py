@@ -12,8 +12,8 @@ from tauleap.network.unet_blocks import PixelAttention
 
 def test_sinusoidal_embedding_is_the_formula() -> None:
     position = torch.tensor([0.0, 0.5, 731.25], dtype=torch.float64)
-    wanted = [[f(p * 10000 ** (-k / 3)) for f in (math.sin, math.cos) for k in range(4)] for p in position.tolist()]
-    torch.testing.assert_close(sinusoidal(position, 8), torch.tensor(wanted, dtype=torch.float64))
+    expected = [[f(p * 10000 ** (-k / 3)) for f in (math.sin, math.cos) for k in range(4)] for p in position.tolist()]
+    torch.testing.assert_close(sinusoidal(position, 8), torch.tensor(expected, dtype=torch.float64))
 
 
 def test_times_a_thousandth_apart_give_different_outputs() -> None:
@@ -69,11 +69,11 @@ def test_pixel_attention_is_the_formula_with_its_gradients(dtype: torch.dtype) -
     pixels = attention.norm(h).flatten(2).transpose(1, 2)
     q, k, v = attention.qkv(pixels).chunk(3, dim=-1)
     update = attention.out((q @ k.transpose(1, 2) / math.sqrt(16)).softmax(-1) @ v)
-    wanted = (h + update.transpose(1, 2).reshape(h.shape)) / math.sqrt(2)
-    wanted_grad = torch.autograd.grad(wanted.square().sum(), attention.qkv.weight)[0]
+    expected = (h + update.transpose(1, 2).reshape(h.shape)) / math.sqrt(2)
+    wanted_grad = torch.autograd.grad(expected.square().sum(), attention.qkv.weight)[0]
     attention = attention.to(dtype)
     found = attention(h.to(dtype))
     grad = torch.autograd.grad(found.square().sum(), attention.qkv.weight)[0]
     error = 0.03 if dtype == torch.bfloat16 else 1e-5
-    for one, other in ((found.detach(), wanted.detach()), (grad, wanted_grad)):
+    for one, other in ((found.detach(), expected.detach()), (grad, wanted_grad)):
         assert float((one.double() - other).norm() / other.norm()) < error

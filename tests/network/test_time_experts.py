@@ -53,8 +53,8 @@ def test_each_sample_is_shown_to_the_network_of_its_time() -> None:
     together = whole(x, t, observed=observed, condition=labels)
     for i, time in enumerate(t.tolist()):
         one = slice(i, i + 1)
-        wanted = parts[NUMBER[time]](x[one], t[one], observed=observed[one], condition=labels[one])
-        torch.testing.assert_close(together[one], wanted)
+        expected = parts[NUMBER[time]](x[one], t[one], observed=observed[one], condition=labels[one])
+        torch.testing.assert_close(together[one], expected)
     assert not torch.allclose(together, parts[0](x, t, observed=observed, condition=labels))
 
 
@@ -146,8 +146,8 @@ def test_is_saved_with_a_model(tmp_path) -> None:
     found = tl.load(tmp_path / "model")
     assert found.num_labels == model.num_labels == 2
     x, t, _, labels = batch()
-    wanted = model.denoiser(x, t, condition=labels)
-    torch.testing.assert_close(found.denoiser(x, t, condition=labels).logits, wanted.logits)
+    expected = model.denoiser(x, t, condition=labels)
+    torch.testing.assert_close(found.denoiser(x, t, condition=labels).logits, expected.logits)
     assert torch.equal(found.sample(3, steps=4, seed=0), model.sample(3, steps=4, seed=0))
     assert found.sample(2, steps=3, seed=0, condition=torch.tensor([0, 1]), guidance=2.0).shape == (2, 1, 4, 4)
 

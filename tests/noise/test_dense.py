@@ -36,9 +36,9 @@ def test_a_loaded_generator_is_used_everywhere() -> None:
     process, other = Dense(cycle(4), Constant(2.0)), Dense(reversible(4), Constant(2.0))
     before, expected = answers(process), answers(other)
     process.load_state_dict(other.state_dict())
-    for old, new, wanted in zip(before, answers(process), expected, strict=True):
-        assert_close(new, wanted, rtol=0, atol=0)
-        assert not torch.equal(old, wanted)
+    for old, new, reference in zip(before, answers(process), expected, strict=True):
+        assert_close(new, reference, rtol=0, atol=0)
+        assert not torch.equal(old, reference)
 
 
 def test_loaded_as_part_of_a_larger_module() -> None:

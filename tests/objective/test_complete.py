@@ -133,8 +133,8 @@ def test_absorbing_noise_gives_the_weighted_masked_cross_entropy(schedule: Sched
     expected = -slope / (1 - alpha) * (surprise * (x == 4)).sum(-1)
     loss = CompleteElbo().evaluate(draw)
     assert_close(loss.terms["path"], 0.99 * expected.detach(), rtol=1e-6, atol=1e-6)
-    got, wanted = (torch.autograd.grad(value.mean(), denoiser.table)[0] for value in (loss.value, 0.99 * expected))
-    assert_close(got, wanted, rtol=1e-6, atol=1e-9)
+    got, reference = (torch.autograd.grad(value.mean(), denoiser.table)[0] for value in (loss.value, 0.99 * expected))
+    assert_close(got, reference, rtol=1e-6, atol=1e-9)
 
 
 def test_path_is_never_negative_and_0_only_for_the_sure() -> None:

@@ -72,9 +72,9 @@ def test_value_and_gradient_are_those_of_the_plain_sum(name: str, kind: str) -> 
     found = mixed.divergence(x0, logits)
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     upstream = torch.rand(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    wanted = torch.autograd.grad(expected, logits, upstream)[0]
+    reference = torch.autograd.grad(expected, logits, upstream)[0]
     got = torch.autograd.grad(found, logits, upstream)[0]
-    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(got, reference, rtol=1e-9, atol=1e-12)
     assert (found > -1e-12).all()
 
 
@@ -93,8 +93,8 @@ def test_parts_of_the_comparison(name: str, total: bool) -> None:
     torch.testing.assert_close(found.cost, expected, rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(found.signal, signal.detach(), rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(found.total, h.sum(-1).detach(), rtol=1e-10, atol=1e-12)
-    got, wanted = (torch.autograd.grad(value.sum(), logits)[0] for value in (found.cost, expected))
-    torch.testing.assert_close(got, wanted, rtol=1e-9, atol=1e-12)
+    got, reference = (torch.autograd.grad(value.sum(), logits)[0] for value in (found.cost, expected))
+    torch.testing.assert_close(got, reference, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", PROCESSES)

@@ -84,8 +84,8 @@ def test_the_time_of_the_first_jump(forward: Uniform) -> None:
     middle = (fine[1:] + fine[:-1]) / 2
     many = x.expand(len(middle), -1)
     logits = posterior.logits.expand(len(middle), -1, -1)
-    carried = reverse.with_own_evidence(Posterior(logits), many, t, many, middle)
-    hazard = (reverse.exit_rate(many, middle, posterior=carried).sum(1) * fine.diff()).flip(0).cumsum(0).flip(0)
+    with_evidence = reverse.with_own_evidence(Posterior(logits), many, t, many, middle)
+    hazard = (reverse.exit_rate(many, middle, posterior=with_evidence).sum(1) * fine.diff()).flip(0).cumsum(0).flip(0)
     stays = torch.exp(-torch.cat([hazard, torch.zeros(1)]))  # the probability of no jump between fine and t
     times = reverse.at(
         x.expand(n, -1).contiguous(), t, posterior=Posterior(posterior.logits.expand(n, -1, -1))

@@ -66,26 +66,26 @@ def test_the_grid_does_not_change_the_distribution_of_an_exact_sampler(generator
 @pytest.mark.parametrize("name", NAMES)
 def test_at_a_fixed_time_gillespies_algorithm_keeps_the_marginal(name: str, generator: torch.Generator) -> None:
     reverse, law = correlated(name, sites=2)
-    kept = marginal(reverse, law, 0.4)
-    x = draws(kept, 20_000, generator)
+    law_at_t = marginal(reverse, law, 0.4)
+    x = draws(law_at_t, 20_000, generator)
     after, info = run_corrector(reverse, x, 0.4, steps=10, step=0.05, exact=True, generator=generator)
     assert info.jumps > 0.2
     assert float(info.evaluations) == pytest.approx(2 * float(info.jumps) + 1, rel=1e-3)
-    assert_drawn_from(counts(after, kept), kept.reshape(-1), LEVEL)
+    assert_drawn_from(counts(after, law_at_t), law_at_t.reshape(-1), LEVEL)
 
 
 @pytest.mark.parametrize("name", ["uniform", "birth/death", "Gaussian"])  # absorbing noise is slow to forget
 def test_at_a_fixed_time_gillespies_algorithm_leads_to_the_marginal(name: str, generator: torch.Generator) -> None:
     reverse, law = correlated(name, sites=2)
-    kept = marginal(reverse, law, 0.4)
-    x = draws(kept, 1, generator).expand(20_000, -1)
+    law_at_t = marginal(reverse, law, 0.4)
+    x = draws(law_at_t, 1, generator).expand(20_000, -1)
     after, _ = run_corrector(reverse, x, 0.4, steps=60, step=0.05, exact=True, generator=generator)
-    assert_drawn_from(counts(after, kept), kept.reshape(-1), LEVEL)
+    assert_drawn_from(counts(after, law_at_t), law_at_t.reshape(-1), LEVEL)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_at_a_fixed_time_by_leaps(name: str, generator: torch.Generator) -> None:
-    """From one state, so that there is a way to go: the law after as many leaps of the corrector, pushed."""
+    """From one state, so that there is a way to go: the law after as many leaps of the corrector, computed exactly."""
     reverse, law = correlated(name, sites=2)
     x = torch.tensor([[0, reverse.process.num_states - 1]])
     expected = torch.zeros_like(law)
@@ -98,15 +98,15 @@ def test_at_a_fixed_time_by_leaps(name: str, generator: torch.Generator) -> None
 
 
 def test_a_long_run_at_a_fixed_time_ends_in_the_marginal(generator: torch.Generator) -> None:
-    """Sixty short leaps from one state: q_t but for the error of the leaps, which is pushed along."""
+    """Sixty short leaps from one state: q_t but for the error of the leaps, which is computed too."""
     reverse, law = correlated("birth/death", sites=2)
-    kept, pushed = marginal(reverse, law, 0.4), torch.zeros_like(law)
-    pushed[0, 0] = 1.0
+    exact, law_after = marginal(reverse, law, 0.4), torch.zeros_like(law)
+    law_after[0, 0] = 1.0
     for _ in range(60):
-        pushed = push_corrector(reverse, pushed, 0.4, 0.02)
-    assert total_variation(pushed, kept) < 0.02
+        law_after = push_corrector(reverse, law_after, 0.4, 0.02)
+    assert total_variation(law_after, exact) < 0.02
     after, _ = run_corrector(reverse, torch.zeros(5000, 2).long(), 0.4, steps=60, step=0.02, generator=generator)
-    assert_drawn_from(counts(after, pushed), pushed.reshape(-1), LEVEL)
+    assert_drawn_from(counts(after, law_after), law_after.reshape(-1), LEVEL)
 
 
 @pytest.mark.parametrize("gap", [1e-13, 1e-16])

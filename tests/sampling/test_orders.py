@@ -125,17 +125,17 @@ def test_a_corrector_leap_keeps_the_marginal_to_order_2(name: str, how: Multiple
     """R + Rhat has q_t as its stationary law, so that what a leap of length tau does to it is O(tau^2)."""
     reverse, law = correlated(name, sites=2)
     for t in (0.1, 0.6):
-        taus, kept = [0.02, 0.01, 0.005, 0.0025], marginal(reverse, law, t)
-        errors = [total_variation(push_corrector(reverse, kept, t, tau, how), kept) for tau in taus]
+        taus, exact = [0.02, 0.01, 0.005, 0.0025], marginal(reverse, law, t)
+        errors = [total_variation(push_corrector(reverse, exact, t, tau, how), exact) for tau in taus]
         assert slope(taus, errors) >= 1.8
 
 
 def test_a_corrector_reduces_the_distance_to_the_marginal() -> None:
     reverse, law = correlated("uniform", sites=2)
-    kept, far = marginal(reverse, law, 0.3), torch.full_like(law, 1 / law.numel())
-    distances = [total_variation(far, kept)]
+    exact, far = marginal(reverse, law, 0.3), torch.full_like(law, 1 / law.numel())
+    distances = [total_variation(far, exact)]
     for _ in range(20):
         far = push_corrector(reverse, far, 0.3, 0.02)
-        distances.append(total_variation(far, kept))
+        distances.append(total_variation(far, exact))
     assert distances[-1] < 0.7 * distances[0]
     assert all(later < sooner for sooner, later in itertools.pairwise(distances))

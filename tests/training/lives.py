@@ -136,8 +136,8 @@ if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.default_int_handler)
     print("ready", flush=True)
     for line in sys.stdin:
-        wanted = json.loads(line)
-        count = wanted.get("ranks", 1)
-        pids = [fork(wanted, rank, count) for rank in range(count)]
+        request = json.loads(line)
+        count = request.get("ranks", 1)
+        pids = [fork(request, rank, count) for rank in range(count)]
         print(json.dumps(pids), flush=True)
         print(json.dumps([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in pids]), flush=True)

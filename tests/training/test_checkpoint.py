@@ -78,13 +78,13 @@ def test_damage_is_found_and_said(checkpoints: Checkpoints, tmp_path: Path, name
 def test_no_bit_of_a_manifest_can_flip_unseen(checkpoints: Checkpoints, tmp_path: Path) -> None:
     path = tmp_path / "step-00000020" / "manifest.json"
     content = path.read_bytes()
-    wanted = json.loads(content)
+    expected = json.loads(content)
     for at in range(0, len(content), 7):
         flipped = bytearray(content)
         flipped[at] ^= 1
         path.write_bytes(flipped)
         try:
-            harmless = json.loads(flipped) == wanted  # white space
+            harmless = json.loads(flipped) == expected  # white space
         except ValueError:
             harmless = False
         newest = checkpoints.newest(lambda _: None)

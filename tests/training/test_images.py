@@ -120,7 +120,7 @@ def test_every_model_trains(process: ForwardProcess, objective: Objective, tmp_p
     assert recipe.model().form == ImageFormat(1, 28, 28)
 
 
-def test_a_model_that_is_told_the_digit(tmp_path: Path) -> None:
+def test_a_class_conditional_model(tmp_path: Path) -> None:
     def denoiser() -> Denoiser:
         return TruncatedLogistic(UNet(256, 1, **SIZES, num_classes=10), 256)
 
@@ -155,8 +155,8 @@ def test_mnist_holds_out_images_of_those_to_train_with(tmp_path: Path) -> None:
     train_rows, held_out = mnist(saved(tmp_path / "digits.npz", (28, 28))).data()
     assert (len(train_rows), len(held_out)) == (3, 3)
     with np.load(tmp_path / "digits.npz") as arrays:
-        wanted = {row.tobytes() for row in arrays["x_train"]}
-    assert {row.numpy().tobytes() for row in torch.cat([train_rows.x, held_out.x])} == wanted
+        expected = {row.tobytes() for row in arrays["x_train"]}
+    assert {row.numpy().tobytes() for row in torch.cat([train_rows.x, held_out.x])} == expected
 
 
 def test_the_small_networks_are_small() -> None:

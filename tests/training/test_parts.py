@@ -60,8 +60,8 @@ def test_parts_of_a_batch_draw_what_the_batch_draws(parts: int) -> None:
 
     whole = draws(4 * parts, torch.Generator())
     pieces = [draws(4, PartOfBatch(part, parts)) for part in range(parts)]
-    for wanted, found in zip(whole, zip(*pieces, strict=True), strict=True):
-        assert torch.equal(torch.cat(found), wanted)
+    for expected, found in zip(whole, zip(*pieces, strict=True), strict=True):
+        assert torch.equal(torch.cat(found), expected)
 
 
 def test_one_number_for_all_parts() -> None:
@@ -86,8 +86,8 @@ def test_the_average_is_that_of_swa_utils() -> None:
                 weight.add_(torch.randn_like(weight))
         ema.update(n)
         reference.update_parameters(network)
-    for average, wanted in zip(ema.averages, reference.module.parameters(), strict=True):
-        torch.testing.assert_close(average, wanted)
+    for average, expected in zip(ema.averages, reference.module.parameters(), strict=True):
+        torch.testing.assert_close(average, expected)
 
 
 def test_swapping_there_and_back_changes_no_bit() -> None:

@@ -105,8 +105,8 @@ def test_the_published_weights_are_the_ramped_average_of_the_raw_ones(recipe, tm
         d = min(decay, (1 + n) / (10 + n))
         average = {name: d * average[name] + (1 - d) * weight for name, weight in raw(n).items()}
     published = tl.load(tmp_path).denoiser.network.state_dict()
-    for name, wanted in average.items():
-        torch.testing.assert_close(published[name].double(), wanted, rtol=1e-5, atol=1e-7)
+    for name, expected in average.items():
+        torch.testing.assert_close(published[name].double(), expected, rtol=1e-5, atol=1e-7)
 
 
 def test_labels_are_learnt(recipe, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Text from files and file names, made safe to print: a terminal obeys control characters."""
+"""Text from files and file names, made safe to print: a terminal interprets control characters."""
 
 from __future__ import annotations
 

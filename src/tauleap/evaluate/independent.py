@@ -137,18 +137,17 @@ class Comparison:
         if self.gain.n == 1:
             return f"{numbers}. One held-out row does not show if the model has learned dependence between the sites"
         difference = f"{abs(self.gain.value):.4f} +- {self.gain.stderr:.4f}"
-        few = f" (only {self.gain.n} held-out rows: a rough comparison)" if self.gain.n < _FEW_ROWS else ""
+        note = f" (only {self.gain.n} held-out rows: a rough comparison)" if self.gain.n < _FEW_ROWS else ""
         if self.is_better:
-            return f"{numbers}. The model is better by {difference}: it has learned dependence between the sites{few}"
+            return f"{numbers}. The model is better by {difference}: it has learned dependence between the sites{note}"
         how = f"worse by {difference}"
         if varying_sites < 2:
             missing = "it has not learned the distribution of the site yet, and needs more training"
-            return f"{numbers}. The model is {how}: {missing}{few}"
+            return f"{numbers}. The model is {how}: {missing}{note}"
         if self.gain.value > 0:
             how = f"better by {difference}, less than two standard errors"
-        return (
-            f"{numbers}. The model is {how}: it has not learned dependence between the sites yet, or there is none{few}"
-        )
+        missing = "it has not learned dependence between the sites yet, or there is none"
+        return f"{numbers}. The model is {how}: {missing}{note}"
 
 
 def is_clear(gain: float, stderr: float) -> bool:

@@ -61,16 +61,16 @@ class BirthDeath(ForwardProcess):
         mean = 2 * self.rate * c
         mixed = mean >= size**2 / 10  # the smallest g is then above 1e-5, far above the rounding of the series
         if _device.is_host(c.device):
-            moved = c.new_empty(len(c), 2 * size)
+            by_distance = c.new_empty(len(c), 2 * size)
             if bool(mixed.any()):
-                moved[mixed] = _around_circle_by_cosines(mean[mixed], size)
+                by_distance[mixed] = _around_circle_by_cosines(mean[mixed], size)
             if not bool(mixed.all()):
-                moved[~mixed] = _around_circle_by_bessel(mean[~mixed], size)
+                by_distance[~mixed] = _around_circle_by_bessel(mean[~mixed], size)
         else:  # both cost less than to look which are needed
             by_bessel = _around_circle_by_bessel(mean, size)
-            moved = torch.where(mixed[:, None], _around_circle_by_cosines(mean, size), by_bessel)
+            by_distance = torch.where(mixed[:, None], _around_circle_by_cosines(mean, size), by_bessel)
         state = torch.arange(size, device=c.device)
-        return moved[:, (state[:, None] - state).abs()] + moved[:, state[:, None] + state + 1]
+        return by_distance[:, (state[:, None] - state).abs()] + by_distance[:, state[:, None] + state + 1]
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, rate={self.rate:g}"

@@ -154,8 +154,8 @@ class LogLinear(Schedule):
     """
 
     def rate(self, t: float | Tensor) -> Tensor:
-        lost = 1 - _FINAL_ALPHA
-        return lost / (_FINAL_ALPHA + lost * (1 - _tensor(t)))
+        final_masked = 1 - _FINAL_ALPHA
+        return final_masked / (_FINAL_ALPHA + final_masked * (1 - _tensor(t)))
 
     def total(self, t: float | Tensor) -> Tensor:
         return -torch.log1p(-(1 - _FINAL_ALPHA) * _tensor(t))
@@ -164,8 +164,8 @@ class LogLinear(Schedule):
         return -torch.expm1(-_tensor(c)) / (1 - _FINAL_ALPHA)
 
     def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
-        lost, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
-        return torch.log1p(lost * (t - s) / (1 - lost * t))
+        final_masked, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
+        return torch.log1p(final_masked * (t - s) / (1 - final_masked * t))
 
     def __repr__(self) -> str:
         return "LogLinear()"
@@ -179,9 +179,9 @@ class Cosine(Schedule):
     """
 
     def rate(self, t: float | Tensor) -> Tensor:
-        lost, t = 1 - _FINAL_ALPHA, _tensor(t)
+        final_masked, t = 1 - _FINAL_ALPHA, _tensor(t)
         cosine = torch.sin(math.pi / 2 * (1 - t))  # exactly 0 at 1, and never below it
-        return math.pi / 2 * lost * cosine / (1 - lost * torch.sin(math.pi / 2 * t))
+        return math.pi / 2 * final_masked * cosine / (1 - final_masked * torch.sin(math.pi / 2 * t))
 
     def total(self, t: float | Tensor) -> Tensor:
         return -torch.log1p(-(1 - _FINAL_ALPHA) * torch.sin(math.pi / 2 * _tensor(t)))
@@ -191,10 +191,10 @@ class Cosine(Schedule):
         return torch.asin(sine.clamp(max=1.0)) * (2 / math.pi)
 
     def between(self, s: float | Tensor, t: float | Tensor) -> Tensor:
-        lost, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
+        final_masked, s, t = 1 - _FINAL_ALPHA, _tensor(s), _tensor(t)
         quarter = math.pi / 4
-        moved = 2 * lost * torch.cos(quarter * (t + s)) * torch.sin(quarter * (t - s))
-        return torch.log1p(moved / (1 - lost * torch.sin(2 * quarter * t)))
+        increase = 2 * final_masked * torch.cos(quarter * (t + s)) * torch.sin(quarter * (t - s))
+        return torch.log1p(increase / (1 - final_masked * torch.sin(2 * quarter * t)))
 
     def __repr__(self) -> str:
         return "Cosine()"

@@ -74,7 +74,7 @@ class DenoiserContract(ABC):
 
     def test_it_says_one_law_a_site(self) -> None:
         x = self.states(6)
-        posterior = self._ask(self.make(), x, 0.3)
+        posterior = self._posterior(self.make(), x, 0.3)
         assert posterior.probs.shape == (*x.shape, self.num_states)
         assert bool((posterior.probs >= 0).all())
         assert_close(posterior.probs.sum(-1), torch.ones(x.shape, dtype=posterior.probs.dtype))
@@ -83,7 +83,7 @@ class DenoiserContract(ABC):
     def test_what_it_sees_stays_as_it_was(self) -> None:
         x, t = self.states(6), torch.linspace(0.1, 1.0, 6)
         x_before, t_before = x.clone(), t.clone()
-        self._ask(self.make(), x, t)
+        self._posterior(self.make(), x, t)
         assert torch.equal(x, x_before)
         assert torch.equal(t, t_before)
 
@@ -91,17 +91,17 @@ class DenoiserContract(ABC):
         """The prediction is independent of the rest of the batch, and of whether t is one number or one per sample."""
         denoiser, x = self.make().eval(), self.states(6)
         t = torch.tensor([0.2, 0.2, 0.9, 0.5, 1.0, 0.01], dtype=torch.float64)
-        whole = self._ask(denoiser, x, t).probs
+        whole = self._posterior(denoiser, x, t).probs
         for i in range(len(x)):
-            alone = self._ask(denoiser, x[i : i + 1], float(t[i])).probs
-            assert_close(alone, whole[i : i + 1], rtol=self.precision, atol=self.precision)
+            single = self._posterior(denoiser, x[i : i + 1], float(t[i])).probs
+            assert_close(single, whole[i : i + 1], rtol=self.precision, atol=self.precision)
         if self.condition(1) is None:
-            turned = self._ask(denoiser, x.flip(0), t.flip(0)).probs
+            turned = self._posterior(denoiser, x.flip(0), t.flip(0)).probs
             assert_close(turned.flip(0), whole, rtol=self.precision, atol=self.precision)
 
     def test_time_matters_as_declared(self) -> None:
         denoiser, x = self.make().eval(), self.states(20)
-        early, late = (self._ask(denoiser, x, t).probs.detach() for t in (0.2, 0.7))
+        early, late = (self._posterior(denoiser, x, t).probs.detach() for t in (0.2, 0.7))
         assert (float((early - late).abs().max()) > 10 * self.precision) == self.depends_on_time
 
     def test_given_sites_are_understood(self) -> None:
@@ -110,21 +110,21 @@ class DenoiserContract(ABC):
         mask.reshape(-1)[::2] = True
         known = denoiser(x, 0.4, observed=Observed(mask, x), condition=self.condition(len(x)))
         assert_close(known.probs.sum(-1), torch.ones(x.shape, dtype=known.probs.dtype))
-        nothing = denoiser(x, 0.4, observed=Observed(mask & False, x), condition=self.condition(len(x)))
-        plain = self._ask(denoiser, x, 0.4)
-        assert_close(nothing.probs, plain.probs, rtol=self.precision, atol=self.precision)
+        unobserved = denoiser(x, 0.4, observed=Observed(mask & False, x), condition=self.condition(len(x)))
+        plain = self._posterior(denoiser, x, 0.4)
+        assert_close(unobserved.probs, plain.probs, rtol=self.precision, atol=self.precision)
 
     def test_copies_and_saved_ones_say_the_same(self) -> None:
         denoiser, x = self.make().eval(), self.states(6)
-        expected = self._ask(denoiser, x, 0.3).logits
+        expected = self._posterior(denoiser, x, 0.3).logits
         loaded = self.make().eval()
         loaded.load_state_dict({name: value.clone() for name, value in denoiser.state_dict().items()})
         for other in (copy.deepcopy(denoiser), loaded):
-            assert_close(self._ask(other, x, 0.3).logits, expected, rtol=0.0, atol=0.0)
+            assert_close(self._posterior(other, x, 0.3).logits, expected, rtol=0.0, atol=0.0)
 
     def test_draws_have_its_law(self) -> None:
         """Chi-square, seed 0, level ``laws.LEVEL``."""
-        posterior = self._ask(self.make().eval(), self.states(2), 0.6)
+        posterior = self._posterior(self.make().eval(), self.states(2), 0.6)
         assert torch.equal(posterior.mode, posterior.probs.argmax(-1))
         probs, draws = posterior.probs.detach(), 4000
         many = Posterior(posterior.logits.detach().repeat(draws, *[1] * (probs.ndim - 1)))
@@ -134,12 +134,12 @@ class DenoiserContract(ABC):
     def test_gradients_are_numbers(self) -> None:
         denoiser = self.make()
         learned = [parameter for parameter in denoiser.parameters() if parameter.requires_grad]
-        loss = self._ask(denoiser, self.states(6), 0.3).log_probs.clamp(min=-1e6).sum()
+        loss = self._posterior(denoiser, self.states(6), 0.3).log_probs.clamp(min=-1e6).sum()
         assert bool(loss.isfinite())
         if learned:
             gradients = torch.autograd.grad(loss, learned, allow_unused=True)
             assert any(g is not None and bool((g != 0).any()) for g in gradients)
             assert all(bool(g.isfinite().all()) for g in gradients if g is not None)
 
-    def _ask(self, denoiser: Denoiser, x: Tensor, t: Time) -> Posterior:
+    def _posterior(self, denoiser: Denoiser, x: Tensor, t: Time) -> Posterior:
         return denoiser(x, t, condition=self.condition(len(x)))

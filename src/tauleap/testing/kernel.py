@@ -108,9 +108,9 @@ class KernelContract(OfProcess):
         weights = torch.randn(size, dtype=torch.float64, generator=generator)
         kernels = site_kernels(process, self.shape, t, s)
 
-        moved = process.propagate(w, t, s)
-        assert_close(moved, _times_kernels(w, kernels), rtol=0.0, atol=1e-12)
-        (gradient,) = torch.autograd.grad((moved * weights).sum(), w)
+        propagated = process.propagate(w, t, s)
+        assert_close(propagated, _times_kernels(w, kernels), rtol=0.0, atol=1e-12)
+        (gradient,) = torch.autograd.grad((propagated * weights).sum(), w)
         assert_close(gradient, _times_kernels(weights, kernels.mT), rtol=0.0, atol=1e-12)
 
     def test_one_time_a_sample_is_the_same_as_one_at_a_time(self) -> None:
@@ -119,19 +119,19 @@ class KernelContract(OfProcess):
         t = torch.tensor([0.0, 1e-4, 0.2, 0.2, 0.7, 1.0], dtype=torch.float64)
         s = t * torch.tensor([1.0, 0.5, 0.0, 1.0, 0.9, 0.1], dtype=torch.float64)
         w = torch.randn(*x.shape, process.num_states, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-        together = (
+        batched = (
             process.kernel_from(x, t, s, dtype=torch.float64),
             process.kernel_into(x, t, s, dtype=torch.float64),
             process.propagate(w, t, s),
         )
         for i in range(len(x)):
             one, time, start = slice(i, i + 1), float(t[i]), float(s[i])
-            alone = (
+            single = (
                 process.kernel_from(x[one], time, start, dtype=torch.float64),
                 process.kernel_into(x[one], time, start, dtype=torch.float64),
                 process.propagate(w[one], time, start),
             )
-            for whole, part in zip(together, alone, strict=True):
+            for whole, part in zip(batched, single, strict=True):
                 assert_close(whole[one], part, rtol=1e-12, atol=1e-15)
 
     def test_one_time_costs_one_kernel(self) -> None:

@@ -111,7 +111,7 @@ def assert_drawn_from(counts: Tensor, probs: Tensor, level: float = LEVEL) -> No
     statistic, freedom = 0.0, 0
     for row, law in zip(rows, laws, strict=True):
         expected = law / law.sum() * row.sum()
-        observed, expected = _take_small_cells_together(row, expected)
+        observed, expected = _pool_small_cells(row, expected)
         statistic += float(((observed - expected) ** 2 / expected).sum())
         freedom += len(expected) - 1
     assert freedom > 0, "every law is one state only, or there are too few draws: nothing was tested"
@@ -119,13 +119,13 @@ def assert_drawn_from(counts: Tensor, probs: Tensor, level: float = LEVEL) -> No
     assert p > level, f"chi-square {statistic:.1f} with {freedom} degrees of freedom: p = {p:.3g}, below {level:g}"
 
 
-def _take_small_cells_together(observed: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _pool_small_cells(observed: np.ndarray, expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     order = np.argsort(expected)
     observed, expected = observed[order], expected[order]
     # The fewest of the smallest cells that expect 5 draws together, if all that expect fewer than 5 are among them.
     enough = int(np.searchsorted(np.cumsum(expected), 5.0)) + 1
-    together = min(max(enough, int((expected < 5).sum())), len(expected)) if expected[0] < 5 else 1
-    merged = (np.concatenate([[values[:together].sum()], values[together:]]) for values in (observed, expected))
+    pooled = min(max(enough, int((expected < 5).sum())), len(expected)) if expected[0] < 5 else 1
+    merged = (np.concatenate([[values[:pooled].sum()], values[pooled:]]) for values in (observed, expected))
     observed, expected = merged
     return observed[expected > 0], expected[expected > 0]
 

@@ -83,9 +83,9 @@ class ModuleContract(OfProcess):
         w = torch.ones(1, *self.shape, process.num_states, dtype=torch.float64, requires_grad=True)
         with torch.inference_mode():
             expected = process.propagate(torch.ones_like(w), 0.3)
-        moved = process.propagate(w, 0.3)
-        assert_close(moved.detach(), expected.clone(), rtol=0.0, atol=0.0)
-        moved.sum().backward()
+        propagated = process.propagate(w, 0.3)
+        assert_close(propagated.detach(), expected.clone(), rtol=0.0, atol=0.0)
+        propagated.sum().backward()
         assert_close(w.grad, torch.ones_like(w), rtol=1e-13, atol=0.0)
 
     def test_an_empty_batch_is_a_batch(self) -> None:

@@ -105,7 +105,7 @@ class ObjectiveContract(ABC):
             for value, old in zip((x0, t, observed.values), before, strict=True):
                 assert torch.equal(value, old)
 
-    def test_the_network_is_asked_once(self) -> None:
+    def test_the_network_is_evaluated_once(self) -> None:
         for process in self.processes:
             reverse = self.reverse(process)
             self.make()(reverse, self.data(process), t=self.times(6))

@@ -53,8 +53,8 @@ class RatesContract(OfProcess):
         process = self.make()
         x, t = self.random_states(process, 4), torch.tensor([0.0, 1e-4, 0.5, 1.0], dtype=torch.float64)
         for rates in (process.rates_from, process.rates_into, process.exit_rate):
-            alone = [rates(x[i : i + 1], float(t[i]), dtype=torch.float64) for i in range(len(x))]
-            assert_close(rates(x, t, dtype=torch.float64), torch.cat(alone), rtol=1e-14, atol=0.0)
+            single = [rates(x[i : i + 1], float(t[i]), dtype=torch.float64) for i in range(len(x))]
+            assert_close(rates(x, t, dtype=torch.float64), torch.cat(single), rtol=1e-14, atol=0.0)
 
     def test_the_stationary_law_stays(self) -> None:
         process = self.make()
@@ -95,7 +95,7 @@ class DrawsContract(OfProcess):
     def test_noised_states_have_the_law_of_the_kernel(self) -> None:
         """From the data, and from a state reached earlier."""
         process = self.make()
-        size, generator = process.num_states, _seeded(0)
+        size, generator = process.num_states, _generator(0)
         x = self.states(process).repeat(self.draws, *[1] * len(self.shape))
         counts, laws = [], []
         for t, s in ((0.15, 0.0), (1.0, 0.0), (0.6, 0.35)):
@@ -104,13 +104,13 @@ class DrawsContract(OfProcess):
             laws.append(site_kernels(process, self.shape, t, s))
         assert_drawn_from(torch.stack(counts), torch.stack(laws))
 
-    def test_noised_states_at_one_time_a_sample(self) -> None:
+    def test_noised_states_at_one_time_per_sample(self) -> None:
         process = self.make()
         size, times = process.num_states, torch.tensor([0.05, 0.4, 0.9], dtype=torch.float64)
         draws = self.draws // 4
         x = self.states(process).repeat(draws * len(times), *[1] * len(self.shape))
         t = times.repeat_interleave(draws * size)
-        drawn = process.noise(x, t, t / 3, generator=_seeded(3))
+        drawn = process.noise(x, t, t / 3, generator=_generator(3))
         counts = [count(part.reshape(draws, size, -1), size).transpose(0, 1) for part in drawn.chunk(len(times))]
         laws = [site_kernels(process, self.shape, time, time / 3) for time in times.tolist()]
         assert_drawn_from(torch.stack(counts), torch.stack(laws))
@@ -120,7 +120,7 @@ class DrawsContract(OfProcess):
         size = process.num_states
         x = self.random_states(process, 2)
         draws = 4 * self.draws
-        drawn = process.noise(x.repeat(draws, *[1] * len(self.shape)), 0.5, generator=_seeded(4))
+        drawn = process.noise(x.repeat(draws, *[1] * len(self.shape)), 0.5, generator=_generator(4))
         drawn, start = drawn.reshape(draws, -1), x.reshape(-1)
         kernels = site_kernels(process, self.shape, 0.5)
         for i, j in ((0, len(start) - 1), (0, 1)):  # two samples; two sites, where a sample has them
@@ -137,7 +137,7 @@ class DrawsContract(OfProcess):
         if rates.count_nonzero(dim=-1).max() < 2:  # nothing is left to chance
             assert_close(process.draw_jump(x, moving), rates[moving].argmax(-1))
             return
-        drawn = process.draw_jump(x, sites, generator=_seeded(5))
+        drawn = process.draw_jump(x, sites, generator=_generator(5))
         counts = count(drawn.reshape(self.draws, -1), process.num_states)
         assert_drawn_from(counts, rates[moving] / rates[moving].sum(-1, keepdim=True))
 
@@ -150,12 +150,12 @@ class DrawsContract(OfProcess):
             lambda generator: process.noise(x, torch.linspace(0.2, 0.5, 200), 0.1, generator=generator),
             lambda generator: process.draw_jump(x, sites, generator=generator),
         ):
-            assert torch.equal(draw(_seeded(6)), draw(_seeded(6)))
-        one, other = process.noise(x, 0.5, generator=_seeded(6)), process.noise(x, 0.5, generator=_seeded(7))
+            assert torch.equal(draw(_generator(6)), draw(_generator(6)))
+        one, other = process.noise(x, 0.5, generator=_generator(6)), process.noise(x, 0.5, generator=_generator(7))
         assert not torch.equal(one, other)
 
 
-def _seeded(seed: int) -> torch.Generator:
+def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 

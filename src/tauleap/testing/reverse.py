@@ -209,10 +209,10 @@ class ReverseContract(LogitsContract):
             t = torch.linspace(0.01, 1.0, len(x), dtype=torch.float64)
             other = x if self.fixed_shape else x.reshape(len(x), *layouts[case.sites])
             for answer in (reverse.rates, reverse.ratios, reverse.corrector_rates, reverse.exit_rate):
-                together = answer(x, t)
-                assert_close(answer(other, t).reshape(together.shape), together, rtol=1e-13, atol=0.0)
+                batched = answer(x, t)
+                assert_close(answer(other, t).reshape(batched.shape), batched, rtol=1e-13, atol=0.0)
                 for i in (0, len(x) // 2):
-                    assert_relative(answer(x[i : i + 1], float(t[i]))[0], together[i], 1e-11, floor=1e-250)
+                    assert_relative(answer(x[i : i + 1], float(t[i]))[0], batched[i], 1e-11, floor=1e-250)
 
 
 def _flat(values: Tensor) -> Tensor:

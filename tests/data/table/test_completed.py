@@ -77,7 +77,7 @@ def test_python_and_the_command_line_complete_a_file_alike(form: TableFormat, tm
     assert rows[2][4] == "yes"
     assert frame["flag"].tolist() == [True, True, False, False]
     assert frame["day"].dt.strftime("%Y-%m-%d").tolist() == [row[1] for row in rows[1:]]
-    assert frame["price"].tolist() == [row[2] for row in rows[1:]]  # texts, since one of them is no number
+    assert frame["price"].tolist() == [row[2] for row in rows[1:]]  # texts, since one of them is not a number
     moments = pandas.to_datetime(frame["when"], utc=True)
     assert moments.equals(pandas.to_datetime([row[5] for row in rows[1:]], utc=True).to_series(index=moments.index))
 

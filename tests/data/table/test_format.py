@@ -152,7 +152,7 @@ def test_a_usable_file_is_used_and_reported(text: str, reported: str, tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("a,b\n", "there are no rows"),
         ("a,b\n,\nNA,nan\n", "there are no rows"),
@@ -160,9 +160,9 @@ def test_a_usable_file_is_used_and_reported(text: str, reported: str, tmp_path: 
         ("a\n1\n1\n", "no column has anything to learn"),
     ],
 )
-def test_what_is_wrong(text: str, told: str, tmp_path: Path) -> None:
+def test_what_is_wrong(text: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(text)
-    with pytest.raises(ValueError, match=told) as error:
+    with pytest.raises(ValueError, match=message) as error:
         open_data(tmp_path / "t.csv", header=True)
     assert str(tmp_path / "t.csv") in str(error.value)
 

@@ -232,8 +232,8 @@ def _samples(model: Model, seed: int, deadline: float | None) -> tuple[Tensor, i
     if deadline is None:
         return draw(*_SAMPLES[0], 0)[0], _SAMPLES[0][1]
     draw(1, 2, 0)  # the first call also allocates
-    one, few = (draw(rows, 2, 0)[1] / 2 for rows in (1, 5))
-    more = max(few - one, 0.0) / 4  # seconds that another row adds to a step
+    one, five = (draw(rows, 2, 0)[1] / 2 for rows in (1, 5))
+    more = max(five - one, 0.0) / 4  # seconds that another row adds to a step
     left = deadline - time.monotonic()
     fitting = ((rows, steps) for rows, steps in _SAMPLES if steps * (one + more * (rows - 1)) < left)
     rows, steps = next(fitting, _SAMPLES[-1])

@@ -251,5 +251,5 @@ def _plain(value: object) -> Scalar | None:
 
 
 def _key(value: Scalar) -> tuple[str, Scalar]:
-    """Return what tells categories apart: 1, 1.0, True and "1" are four categories."""
+    """Return a key that distinguishes categories: 1, 1.0, True and "1" are four categories."""
     return (type(value).__name__, value)

@@ -208,11 +208,11 @@ def date_format(texts: Sequence[str], *, day_first: bool = False, least: float =
     likely = [text for text in sample if _may_be_date(text)]
     if not likely or len(likely) < min(least, 0.5) * len(sample):
         return None
-    few = likely[:5]
+    probes = likely[:5]
     fits = [
         text
         for text in _candidates()
-        if any(map(_compiled(text).fullmatch, few))
+        if any(map(_compiled(text).fullmatch, probes))
         and sum(map(bool, map(_compiled(text).fullmatch, sample))) >= least * len(sample)
     ]
     if day_first:

@@ -76,7 +76,7 @@ class RawTable:
         decimal: The decimal separator of all numbers. Default: None, each column may have its own.
         frame_types: The pandas types of the columns by name. Default: none, the table is a file.
         missing: The texts of missing values that the user gave. Default: None, they are detected.
-        dialect: How the file is written. Default: none, the table is no file.
+        dialect: How the file is written. Default: none, the table does not come from a file.
         frame: The pandas frame with the same rows. Default: none, the table is a file.
         headers: The names in the file of columns that are called otherwise here, because names must differ. Default:
             none.
@@ -139,7 +139,7 @@ class RawTable:
         return replace(self, columns={name: cells for name, cells in self.columns.items() if name not in names})
 
     def line(self, row: int) -> int | None:
-        """Return the line of a row in its file, None if the table is no file.
+        """Return the line of a row in its file, None if the table does not come from a file.
 
         Args:
             row: The row, from 0.

@@ -31,7 +31,7 @@ def preview_texts(columns: Mapping[str, Sequence[str]], dialect: Dialect) -> str
     shown = {name: [_cut(text) for text in texts] for name, texts in list(columns.items())[:_COLUMNS]}
     if len(columns) > _COLUMNS:
         shown[f"... {len(columns) - _COLUMNS:,} more columns"] = ["..."] * len(next(iter(shown.values())))
-    # A terminal shows tabs as gaps, and other programs may obey a carriage return.
+    # A terminal shows tabs as gaps, and other programs may interpret a carriage return.
     text = io.StringIO(newline="")
     write_texts(shown, Dialect("," if dialect.delimiter == "\t" else dialect.delimiter), text)
     return text.getvalue().rstrip("\n")
