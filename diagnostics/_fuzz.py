@@ -30,7 +30,7 @@ from pathlib import Path
 
 import torch
 
-from tauleap.data.columns import TableError
+from tauleap.data.table.columns import TableError
 
 ACCEPTED, REFUSED = "accepted", "refused with one sentence"
 UNCLEAR, TRACEBACK, HANG, MEMORY = "unclear message", "traceback or crash", "hang", "too much memory"

@@ -29,14 +29,14 @@ from tauleap import denoise, network, noise
 from tauleap._files import manifest
 from tauleap.cli.run.train import write_samples
 from tauleap.data.array.format import ArrayFormat
-from tauleap.data.columns import CategoryEncoder, Column, TableEncoder
 from tauleap.data.image.format import ImageFormat
 from tauleap.data.memory import Kind
 from tauleap.data.music.format import MusicFormat
+from tauleap.data.table.columns import CategoryEncoder, Column, TableEncoder
 from tauleap.data.table.format import TableFormat
 from tauleap.data.text import TextFormat
 from tauleap.model import Model
-from tauleap.pretrained.checkpoints import write_report
+from tauleap.pretrained.runs import write_report
 from tauleap.storage.save import with_checksum
 
 TABLE, PARTS = "table.csv", "parts"

@@ -41,7 +41,7 @@ from tauleap.model import Model
 from tauleap.network import ResidualMLP
 from tauleap.noise import Constant, Uniform
 from tauleap.objective import CompleteElbo
-from tauleap.pretrained.checkpoints import checkpoint_folders
+from tauleap.pretrained.runs import checkpoint_folders
 from tauleap.training import Recipe, Run, Settings, state, train
 from tauleap.training.checkpoint import is_whole
 

@@ -39,8 +39,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import pandas
 
-from tauleap.data.columns import Column, NumberEncoder, TableEncoder
-from tauleap.data.delimited import read_delimited, write_delimited
+from tauleap.data.table.columns import Column, NumberEncoder, TableEncoder
+from tauleap.data.table.csv import read_delimited, write_delimited
 
 TABLES = {"adult": "adult_train.csv", **{name: f"{name}.csv" for name in ("default", "shoppers", "magic", "beijing")}}
 _ROWS, _COLUMNS, _SECONDS = 100_000, 30, 5.0

@@ -13,10 +13,10 @@ import torch
 import tauleap as tl
 from tauleap.choose import column_marginals
 from tauleap.data import Dataset, LoadedData, open_data
-from tauleap.data.columns import NumberEncoder
 from tauleap.data.music.format import MusicFormat
 from tauleap.data.music.midi import Note, write_midi
 from tauleap.data.music.songs import songs_of
+from tauleap.data.table.columns import NumberEncoder
 from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import bits_per_dim
 from tauleap.fitting.split import split_rows

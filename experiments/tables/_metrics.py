@@ -12,7 +12,7 @@ import pandas
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from tauleap.data.columns import TableEncoder
+from tauleap.data.table.columns import TableEncoder
 
 _DISTANCE_ROWS = 5000
 """Samples whose nearest rows are found: the standard error of the fraction is .007."""

@@ -34,7 +34,7 @@ from _metrics import copies, imputation, income_auc, nearest_rows, separation, s
 
 import tauleap as tl
 from tauleap.data import open_data
-from tauleap.data.columns import TableEncoder
+from tauleap.data.table.columns import TableEncoder
 from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import bits_per_dim
 from tauleap.training import RandomMasks

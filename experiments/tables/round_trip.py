@@ -32,8 +32,8 @@ import pandas
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 
-from tauleap.data.columns import RawTable, TableEncoder, to_frame
-from tauleap.data.delimited import read_delimited
+from tauleap.data.table.columns import RawTable, TableEncoder, to_frame
+from tauleap.data.table.csv import read_delimited
 
 TABLES = ("adult_train", "default", "shoppers", "magic", "beijing")
 

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tauleap.data.columns.condition import Condition
-from tauleap.data.columns.dependency import Dependency
 from tauleap.data.format import Format
+from tauleap.data.table.columns.condition import Condition
+from tauleap.data.table.columns.dependency import Dependency
 from tauleap.data.table.format import TableFormat
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.conditions import ConditionDraw, draw_conditions

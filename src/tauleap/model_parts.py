@@ -14,9 +14,9 @@ import torch
 from tauleap import _check, _device
 from tauleap._batch_size import default_batch_size
 from tauleap.data import Dataset
-from tauleap.data.columns.dependency import Dependency
 from tauleap.data.format import Format
 from tauleap.data.memory import Kind, read
+from tauleap.data.table.columns.dependency import Dependency
 from tauleap.data.table.format import TableFormat
 from tauleap.denoise import Denoiser
 from tauleap.network.labels import num_labels

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import PerState, SiteMask, States
-from tauleap.data.columns import RawTable
-from tauleap.data.columns.best import Centre, best_values, state_labels
-from tauleap.data.columns.condition import FixedValues
 from tauleap.data.format import Format
+from tauleap.data.table.columns import RawTable
+from tauleap.data.table.columns.best import Centre, best_values, state_labels
+from tauleap.data.table.columns.condition import FixedValues
 from tauleap.data.table.format import TableFormat
 from tauleap.evaluate._mode import evaluating
 from tauleap.observed import Observed

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import chi2
 
 from tauleap.data import open_data
-from tauleap.data.columns import BooleanEncoder
+from tauleap.data.table.columns import BooleanEncoder
 from tauleap.data.table.format import TableFormat
 
 FOLDER = Path(__file__).parent.parent.parent / "examples" / "data"

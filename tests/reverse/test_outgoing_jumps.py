@@ -19,8 +19,8 @@ from tauleap.noise import (
 )
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.reverse.dense import draws as dense
-from tauleap.reverse.dense.draws import DenseJumps, DestinationSampler
+from tauleap.reverse.dense import destinations as dense
+from tauleap.reverse.dense.destinations import DenseJumps, DestinationSampler
 from tauleap.testing import GivenLogits
 from tauleap.testing.examples import cycle
 from tauleap.testing.laws import assert_drawn_from, count

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 import tauleap as tl
-from tauleap.data.columns import Column, TableEncoder, from_frame
 from tauleap.data.memory import Kind
+from tauleap.data.table.columns import Column, TableEncoder, from_frame
 from tauleap.data.table.format import TableFormat
 from tauleap.denoise import ExactDenoiser
 from tauleap.noise import Absorbing, LogLinear

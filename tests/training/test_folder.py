@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 
 import tauleap as tl
-from tauleap.pretrained.checkpoints import write_report
+from tauleap.pretrained.runs import write_report
 from tauleap.training import Run, state, train
 from tauleap.training.checkpoint import Checkpoints
 from tauleap.training.folder import MARKER

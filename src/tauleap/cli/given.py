@@ -10,8 +10,8 @@ from typing import Any
 
 from tauleap._files.printable import one_line
 from tauleap._seeds import derive_seed
-from tauleap.data.columns.condition import parse_condition
 from tauleap.data.format import Format
+from tauleap.data.table.columns.condition import parse_condition
 from tauleap.data.table.format import TableFormat
 from tauleap.evaluate._mode import evaluating
 from tauleap.given import FEW, IMPROBABLE, GivenColumns

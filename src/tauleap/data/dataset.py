@@ -14,7 +14,7 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows
-from tauleap.data.columns.raw import RawTable
+from tauleap.data.table.columns.raw import RawTable
 
 _SUBSAMPLE_VALUES, _SUBSAMPLE_BLOCKS = 2**25, 256
 """How many values of a mapped file are read to count frequencies, and from how many blocks of neighbouring rows."""

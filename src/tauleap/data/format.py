@@ -20,8 +20,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from tauleap._formats import FORMATS, Registration
-from tauleap.data.columns.dependency import Dependency
 from tauleap.data.dataset import Dataset
+from tauleap.data.table.columns.dependency import Dependency
 
 
 class Format(ABC):

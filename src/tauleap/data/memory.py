@@ -15,10 +15,10 @@ from torch import Tensor
 
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
-from tauleap.data.columns import from_frame
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.observed_cells import known_cells
+from tauleap.data.table.columns import from_frame
 from tauleap.data.table.format import TableFormat
 from tauleap.data.table.frame import is_frame, open_frame, unknown
 from tauleap.data.text import TextFormat

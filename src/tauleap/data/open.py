@@ -12,9 +12,9 @@ from typing import Any, Literal
 
 from tauleap._files.printable import one_line, printable
 from tauleap._formats import FORMATS, READABLE, check_supported, registration
-from tauleap.data.columns import TableError
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
+from tauleap.data.table.columns import TableError
 
 _MAX_MESSAGE = 1000
 """Characters of an error message; a longer one quotes a file and is cut."""

@@ -22,9 +22,9 @@ from tauleap._files.printable import printable
 from tauleap._seeds import check_seed
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
-from tauleap.data.columns.dependency import describe_dependencies
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import Kind, as_dataset
+from tauleap.data.table.columns.dependency import describe_dependencies
 from tauleap.data.table.frame import is_frame, open_frame
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
@@ -34,8 +34,8 @@ from tauleap.model import Model
 from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.pretrained import load
-from tauleap.pretrained.checkpoints import write_report
 from tauleap.pretrained.rebuild import OwnParts
+from tauleap.pretrained.runs import write_report
 from tauleap.training import RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder

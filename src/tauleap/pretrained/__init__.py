@@ -2,7 +2,8 @@
 
 - ``loading``: :func:`load`, which checks the files, rebuilds the model and sets its weights.
 - ``builtin``: the shipped models, in ``models/``.
-- ``checkpoints``: the checkpoints and the report of a run.
+- ``checks``: compares a configuration with the weights before memory is allocated.
+- ``runs``: the checkpoints and the report of a run.
 - ``download``, ``hub``: repositories of the Hugging Face hub.
 - ``rebuild``: checks before training that a model of the user's own classes can be rebuilt.
 

@@ -21,7 +21,8 @@ from tauleap.model import Model
 from tauleap.network.arguments import unwrapped
 from tauleap.noise import ForwardProcess
 from tauleap.pretrained.builtin import builtin_models, locate
-from tauleap.pretrained.checkpoints import latest_checkpoint, read_report
+from tauleap.pretrained.checks import check_denoiser, check_process, check_shape
+from tauleap.pretrained.runs import latest_checkpoint, read_report
 from tauleap.storage.config import (
     IN_DENOISER,
     IN_PROCESS,
@@ -32,7 +33,6 @@ from tauleap.storage.config import (
     own_classes,
     unknown_classes,
 )
-from tauleap.storage.outline import check_denoiser, check_process, check_shape
 from tauleap.storage.save import CHECKSUM, CONFIG, FORMAT, WEIGHTS, config_bytes, has_right_checksum
 from tauleap.storage.weights import Declared, read_header, read_weights
 

@@ -5,7 +5,6 @@
 - ``constructor``: recovers these arguments from an object.
 - ``layers``: the layers of torch that a configuration may name.
 - ``weights``: reads the weights after checking their header.
-- ``outline``: compares a configuration with the weights before memory is allocated.
 
 :mod:`tauleap.pretrained` finds and loads models; :mod:`tauleap.training.checkpoint` lists the files of a checkpoint.
 """

@@ -21,7 +21,7 @@ from tauleap import _files
 from tauleap._files import manifest, owned, safe_read
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.manifest import MANIFEST, Manifest
-from tauleap.pretrained.checkpoints import CHECKPOINT_FILES, LATEST, checkpoint_folders
+from tauleap.pretrained.runs import CHECKPOINT_FILES, LATEST, checkpoint_folders
 
 _DAMAGED = re.compile(r"damaged-(?:[0-9]+-)?step-[0-9]{8,}")
 _NEW_FOLDER = "write the name of a new folder (--out, or out=...) to start again"

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tauleap._files import owned
 from tauleap._version import __version__
-from tauleap.pretrained.checkpoints import checkpoint_folders
+from tauleap.pretrained.runs import checkpoint_folders
 from tauleap.training.checkpoint import is_whole
 
 MARKER = "tauleap-run.json"

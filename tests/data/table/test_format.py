@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from tauleap.data import format_from_config, limits, open_data
-from tauleap.data.columns import CategoryEncoder, Column, DateEncoder, NumberEncoder, TableEncoder
+from tauleap.data.table.columns import CategoryEncoder, Column, DateEncoder, NumberEncoder, TableEncoder
 from tauleap.data.table.format import TableFormat
 
 TEXT = 'name,level,"a ""quoted"", one"\nb,10,é\na,9,"x\ny"\n,10,\na,NA,é\n'

@@ -35,7 +35,7 @@ from tauleap.cli.resume_command import resume_command
 from tauleap.data import Format, LoadedData, open_data
 from tauleap.fitting import MINUTES, fit, longer
 from tauleap.model import Model
-from tauleap.pretrained.checkpoints import checkpoint_folders
+from tauleap.pretrained.runs import checkpoint_folders
 from tauleap.sampling import SamplingPlan
 from tauleap.training import NonFiniteError, Recipe, Run, Settings, is_first_rank, train
 from tauleap.training.folder import SAMPLES, check_run_folder

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from tauleap.data.columns import Cells, Column, DecodedTable, FreeTextColumn, RawTable, TableEncoder, detect
-from tauleap.data.columns.cells import objects
-from tauleap.data.columns.frame import column_series
-from tauleap.data.columns.table import readable_cells
+from tauleap.data.table.columns import Cells, Column, DecodedTable, FreeTextColumn, RawTable, TableEncoder, detect
+from tauleap.data.table.columns.cells import objects
+from tauleap.data.table.columns.encoder import readable_cells
+from tauleap.data.table.columns.frame import column_series
 
 
 def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -> np.ndarray:

@@ -15,14 +15,14 @@ import torch
 from torch import Tensor
 
 from tauleap._seeds import derive_seed
-from tauleap.data.columns import DecodedTable, Problem, RawTable, TableEncoder, TableError, to_frame
-from tauleap.data.columns.dependency import Dependency, find_dependencies
-from tauleap.data.columns.fields import Fields
-from tauleap.data.columns.number import BINS
 from tauleap.data.dataset import Dataset
-from tauleap.data.delimited import option_problems, write_delimited, write_texts
 from tauleap.data.format import Format, LoadedData
+from tauleap.data.table.columns import DecodedTable, Problem, RawTable, TableEncoder, TableError, to_frame
+from tauleap.data.table.columns.dependency import Dependency, find_dependencies
+from tauleap.data.table.columns.fields import Fields
+from tauleap.data.table.columns.number import BINS
 from tauleap.data.table.completed import completed_frame, completed_texts, drawn_cells
+from tauleap.data.table.csv import option_problems, write_delimited, write_texts
 from tauleap.data.table.legacy import encoder_of_categories, with_frame_types
 from tauleap.data.table.reader import read_table
 from tauleap.data.table.writer import preview_texts, write_parquet, write_text

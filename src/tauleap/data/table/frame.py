@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tauleap.data.columns import from_frame
 from tauleap.data.format import LoadedData
+from tauleap.data.table.columns import from_frame
 from tauleap.data.table.format import load_table
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from tauleap.data import limits
-from tauleap.data.columns import CategoryEncoder, Column, TableEncoder
-from tauleap.data.columns.fields import Scalar
-from tauleap.data.columns.frame_types import FrameType
+from tauleap.data.table.columns import CategoryEncoder, Column, TableEncoder
+from tauleap.data.table.columns.fields import Scalar
+from tauleap.data.table.columns.frame_types import FrameType
 
 _CONVERT: dict[str, Callable[[str], Scalar]] = {
     "int": int,

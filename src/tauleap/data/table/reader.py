@@ -1,7 +1,7 @@
 """The columns of a table's file: delimited text by our reader, ``.parquet`` by pyarrow and pandas.
 
 Pyarrow reads parquet files because they have types, which delimited text does not have; the reasons for our own reader
-of delimited text are in :mod:`tauleap.data.delimited.reader`.
+of delimited text are in :mod:`tauleap.data.table.csv.reader`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from tauleap.data import limits
-from tauleap.data.columns import RawTable, from_frame
-from tauleap.data.delimited import read_delimited
+from tauleap.data.table.columns import RawTable, from_frame
+from tauleap.data.table.csv import read_delimited
 
 _NULLABLE = {
     **{f"int{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)},
@@ -27,7 +27,7 @@ def read_table(path: Path, **options: Any) -> RawTable:
 
     Args:
         path: A ``.parquet`` file or delimited text.
-        options: Arguments of :func:`tauleap.data.delimited.read_delimited`, only for delimited text.
+        options: Arguments of :func:`tauleap.data.table.csv.read_delimited`, only for delimited text.
 
     Raises:
         ValueError: The file cannot be read, or an option has no meaning for it.

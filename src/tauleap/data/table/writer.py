@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tauleap import _files
-from tauleap.data.columns import Dialect
-from tauleap.data.delimited import write_texts
+from tauleap.data.table.columns import Dialect
+from tauleap.data.table.csv import write_texts
 
 _COLUMNS, _CHARACTERS = 30, 60
 """Columns and characters per cell that a terminal shows; the others are left out."""

@@ -26,7 +26,7 @@ from tauleap.reverse.base import (
     replaced_logits,
 )
 from tauleap.reverse.bound import DenseBound
-from tauleap.reverse.dense.draws import DenseJumps
+from tauleap.reverse.dense.destinations import DenseJumps
 from tauleap.reverse.dense.loss import SMALLEST_IN_FLOAT32, dense_loss
 
 _SMALLEST_IN_EXPECTATION = 1e-30  # of q, for h in float32: p / q times q then stays inside its range

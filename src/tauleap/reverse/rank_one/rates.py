@@ -30,7 +30,7 @@ from tauleap.reverse.base import (
 )
 from tauleap.reverse.bound import RankOneBound
 from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
-from tauleap.reverse.rank_one.draws import FirstJumpClock, RankOneJumps
+from tauleap.reverse.rank_one.destinations import FirstJumpClock, RankOneJumps
 from tauleap.reverse.rank_one.loss import rank_one_loss
 
 _SMALLEST_LAW = 1e-36  # from here on float32 has normal numbers for a probability and for its inverse
