@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._shapes import PerSite, PerState, SiteMask, States
-from tauleap.denoise.parametrisation import Parametrisation, at_least_float32
+from tauleap.denoise.parametrisation import Parametrisation
 
 
 class Lazy(Parametrisation):
@@ -99,7 +99,7 @@ class HiddenStates(Lazy):
             raise ValueError(
                 f"head(hidden, x) of the network must return logits (n, S) for n = {len(x)} sites, got {given}"
             )
-        return at_least_float32(out)
+        return out.to(torch.promote_types(out.dtype, torch.float32))
 
 
 class Mapped(Lazy):

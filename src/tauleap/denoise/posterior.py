@@ -11,7 +11,45 @@ from torch import Tensor
 from tauleap import _draw
 from tauleap._shapes import PerSite, PerState, SiteMask, States
 from tauleap.denoise.lazy import Restricted
-from tauleap.denoise.parametrisation import Logits, Parametrisation
+from tauleap.denoise.log_prob import log_prob_of_rows
+from tauleap.denoise.parametrisation import Parametrisation
+
+
+class Logits(Parametrisation):
+    """Hold one logit per site and state."""
+
+    def __init__(self, logits: PerState) -> None:
+        if not isinstance(logits, Tensor) or not logits.is_floating_point():
+            given = logits.dtype if isinstance(logits, Tensor) else type(logits).__name__
+            raise TypeError(f"logits must be a floating-point tensor (batch, *shape, S), got {given}")
+        # Contiguous, because networks of images often return a permuted view, which every use would copy again.
+        self._logits = logits.to(torch.promote_types(logits.dtype, torch.float32)).contiguous()
+        self.shape = logits.shape
+
+    @property
+    def device(self) -> torch.device:
+        return self._logits.device
+
+    @property
+    def logits(self) -> PerState:
+        return self._logits
+
+    @property
+    def undefined(self) -> SiteMask:
+        return ~self._logits.amax(-1).isfinite()
+
+    def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
+        rows = self._logits.reshape(-1, self.shape[-1])
+        return log_prob_of_rows(rows, x0.reshape(-1), sites, allowed).view(x0.shape)
+
+    def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
+        return self._logits.reshape(-1, self.shape[-1]).index_select(0, sites)
+
+    def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
+        return Logits(change(self._logits))
+
+    def uniform_at(self, sites: SiteMask) -> Logits:
+        return Logits(self._logits.masked_fill(sites[..., None], 0.0))
 
 
 class Posterior:

@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.denoiser import Denoiser, NetworkCall
-from tauleap.denoise.parametrisation import Logits, Parametrisation
-from tauleap.denoise.posterior import Posterior
+from tauleap.denoise.parametrisation import Parametrisation
+from tauleap.denoise.posterior import Logits, Posterior
 from tauleap.network.ragged import RaggedLayout
 from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed

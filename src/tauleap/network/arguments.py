@@ -76,29 +76,18 @@ class Arguments:
         kinds = [p.kind for p in parameters.values()]
         takes_anything = inspect.Parameter.VAR_KEYWORD in kinds
         self._name = type(network).__name__
-        self._takes_observed = takes_anything or "observed" in parameters
+        self.takes_observed = takes_anything or "observed" in parameters
+        """Whether ``forward`` has a parameter ``observed``."""
         self._takes_condition = takes_anything or "condition" in parameters
         first = [p.name for p in parameters.values() if p.kind in _POSITIONAL][:2]
         self._takes_time = inspect.Parameter.VAR_POSITIONAL in kinds or (
             len(first) == 2 and first[1] not in ("observed", "condition")
         )
         self._names_time = not self._takes_time and "t" in parameters
-        self._splits = "return_hidden" in parameters and callable(getattr(network, "head", None))
-
-    @property
-    def takes_time(self) -> bool:
+        self.takes_time = self._takes_time or self._names_time
         """Whether ``forward`` has a parameter for t."""
-        return self._takes_time or self._names_time
-
-    @property
-    def takes_observed(self) -> bool:
-        """Whether ``forward`` has a parameter ``observed``."""
-        return self._takes_observed
-
-    @property
-    def splits(self) -> bool:
+        self.splits = "return_hidden" in parameters and callable(getattr(network, "head", None))
         """Whether the network has a trunk and a head: ``forward(..., return_hidden=True)`` and ``head(hidden, x)``."""
-        return self._splits
 
     def call(
         self,
@@ -126,7 +115,7 @@ class Arguments:
         named: dict[str, Tensor | bool | None] = {"t": t} if self._names_time else {}
         if return_hidden:
             named["return_hidden"] = True
-        if self._takes_observed:
+        if self.takes_observed:
             named["observed"] = observed
         if self._takes_condition:
             named["condition"] = condition

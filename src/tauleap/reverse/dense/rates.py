@@ -83,7 +83,8 @@ class DenseReversal(Reversal):
         return self.q_t0.propagate(_mul_inplace(inverse, probs)).to(posterior.logits.dtype)
 
     def rates(self) -> PosteriorExpectation:
-        return DenseExpectation(self.x, self.q_t0, self.q_t0, self.process.jump_rates(), self.beta)
+        beta, q_t0 = self.beta, self.q_t0
+        return DenseExpectation(self.x, q_t0, q_t0, self.process.jump_rates(), beta)
 
     def step(self, s: Time) -> PosteriorExpectation:
         q_t0, q_s0, q_ts = self._step_kernels(s)
@@ -111,11 +112,8 @@ class DenseExpectation(PosteriorExpectation):
 
     def __init__(self, x: States, q_t0: DenseKernel, q_s0: DenseKernel, rates_into: DenseKernel, scale: Tensor) -> None:
         self.x, self.q_t0, self.q_s0, self.rates_into, self.scale = x, q_t0, q_s0, rates_into, scale
-
-    @property
-    def per_sample(self) -> bool:
+        self.per_sample = 3 in (q_t0.matrix.ndim, q_s0.matrix.ndim, rates_into.matrix.ndim)
         """Whether samples have different kernels."""
-        return 3 in (self.q_t0.matrix.ndim, self.q_s0.matrix.ndim, self.rates_into.matrix.ndim)
 
     @full_precision
     def under(self, posterior: Posterior) -> PerState:
