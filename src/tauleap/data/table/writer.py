@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tauleap import _files
+from tauleap._files.printable import printable
 from tauleap.data.table.columns import Dialect
 from tauleap.data.table.csv import write_texts
 
@@ -25,19 +26,22 @@ def preview_texts(columns: Mapping[str, Sequence[str]], dialect: Dialect) -> str
     Returns:
         One line per row; of a very wide table the first 30 columns, and the beginning of long cells.
 
-    >>> preview_texts({"a": ["1", "2"], "b": ["x" * 70, "y"]}, Dialect("|")).splitlines()[2]
-    '2|y'
+    >>> preview_texts({"a": ["1", "2"], "b": ["x" * 70, "y\\nz"]}, Dialect("|")).splitlines()[2]
+    '2|y\\\\nz'
     """
-    shown = {name: [_cut(text) for text in texts] for name, texts in list(columns.items())[:_COLUMNS]}
+    chosen = list(columns.items())[:_COLUMNS]
+    shown = {f"{place}": [_cut(text) for text in texts] for place, (_, texts) in enumerate(chosen)}
+    names = {f"{place}": _cut(name) for place, (name, _) in enumerate(chosen)}
     if len(columns) > _COLUMNS:
         shown[f"... {len(columns) - _COLUMNS:,} more columns"] = ["..."] * len(next(iter(shown.values())))
     # A terminal shows tabs as gaps, and other programs may interpret a carriage return.
     text = io.StringIO(newline="")
-    write_texts(shown, Dialect("," if dialect.delimiter == "\t" else dialect.delimiter), text)
+    write_texts(shown, Dialect("," if dialect.delimiter == "\t" else dialect.delimiter), text, names=names)
     return text.getvalue().rstrip("\n")
 
 
 def _cut(text: str) -> str:
+    text = printable(text)  # a line break or tab would not leave one line per row
     return text if len(text) <= _CHARACTERS else f"{text[: _CHARACTERS - 3]}..."
 
 
