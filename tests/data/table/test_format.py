@@ -12,7 +12,6 @@ import torch
 from tauleap.data import format_from_config, limits, open_data
 from tauleap.data.table.columns import CategoryEncoder, Column, DateEncoder, NumberEncoder, TableEncoder
 from tauleap.data.table.format import TableFormat
-from tauleap.data.table.frame import open_frame
 
 TEXT = 'name,level,"a ""quoted"", one"\nb,10,é\na,9,"x\ny"\n,10,\na,NA,é\n'
 
@@ -406,10 +405,3 @@ def test_previews_have_one_line_per_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('"a\nb",c\n"x\ny",1\n"p\tq",2\n"x\ny",1\n')
     opened = open_data(tmp_path / "t.csv", types={"c": "category"})
     assert opened.form.preview(opened.dataset.x, 3).splitlines() == ["a\\nb,c", "x\\ny,1", "p\\tq,2", "x\\ny,1"]
-
-
-def test_numbers_are_names_of_columns_too() -> None:
-    types = {7: "category"}
-    form = open_frame(pandas.DataFrame({7: ["1", "2", "1"], 8: [1, 2, 1]}), types=types).form  # pyright: ignore[reportArgumentType]
-    assert isinstance(form, TableFormat)
-    assert form.encoder.columns[0].encoder.type == "category"

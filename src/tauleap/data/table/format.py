@@ -358,9 +358,8 @@ def load_table(
     Raises:
         ValueError: The table cannot be used; all problems are listed.
     """
-    drop = [str(column) for column in drop]
     rows = raw.without(drop).drop_empty_rows()
-    types = {str(column): type_ for column, type_ in (types or {}).items()}  # a frame may have numbers as names
+    types = dict(types or {})
     wrong = [*wrong, *(_contradiction(column) for column in types if column in drop)]
     try:
         encoder = TableEncoder.fit(
