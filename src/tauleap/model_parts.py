@@ -157,8 +157,5 @@ class ModelParts(ABC):
         """
         return save(self, folder, compact=compact)
 
-    def _batch_size(self, given: int | None, guidance: float = 1.0) -> int:
-        return self.default_batch_size(evaluations=1 if guidance == 1 else 2) if given is None else given
-
     @abstractmethod
     def __repr__(self) -> str: ...

@@ -20,7 +20,7 @@ from tauleap.given import GivenColumns
 from tauleap.network.labels import num_labels
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling import Sampler, SamplingPlan, choose_sampling, sample
+from tauleap.sampling import Sampler, choose_sampling, sample
 
 
 class DrawnStates(NamedTuple):
@@ -58,14 +58,6 @@ class SamplingRun:
     guidance: float = 1.0
     progress: bool = False
 
-    def plan(self, sites: int) -> SamplingPlan:
-        """Return the sampler, the grid and the final step.
-
-        Args:
-            sites: The number of sites per row that are drawn.
-        """
-        return choose_sampling(self.reverse.process, sites, steps=self.steps, sampler=self.sampler, grid=self.grid)
-
     def draw(
         self, shape: tuple[int, ...], observed: Observed | None = None, *, given: GivenColumns | None = None
     ) -> DrawnStates:
@@ -87,7 +79,7 @@ class SamplingRun:
             sites = math.prod(shape[1:])
             if observed is not None and shape[0] > 0:
                 sites = int((~observed.mask).flatten(1).sum(1).max())
-            plan = self.plan(sites)
+            plan = choose_sampling(reverse.process, sites, steps=self.steps, sampler=self.sampler, grid=self.grid)
             drawn = sample(
                 reverse,
                 plan.sampler,

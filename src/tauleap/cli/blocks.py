@@ -215,10 +215,11 @@ def resume(
             return ResumeResult(done)
         parts.mkdir(exist_ok=True)
         with owned.locked(out, f"{_BLOCKS}/{shard.index}-of-{shard.count}.lock"):
-            todo = [first for first in blocks.starts_of(shard) if not blocks.path(first).exists()]
-            for first in with_progress_bar(todo, "sampling", show=progress):
+            starts = [first for first in blocks.starts_of(shard) if not blocks.path(first).exists()]
+            todo = [(first, blocks.rows(first)) for first in starts]
+            for first, rows in with_progress_bar(todo, "sampling", show=progress):
                 if not blocks.path(first).exists():  # not sampled meanwhile by another number of shards
-                    make(first, blocks.rows(first))
+                    make(first, rows)
     if missing := blocks.missing():
         # Another shard may have written the files and removed the blocks in the meantime.
         return ResumeResult(done) if (done := blocks.files()) else ResumeResult([], missing=missing)

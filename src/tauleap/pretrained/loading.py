@@ -119,8 +119,8 @@ def _load(
     """Load the model in ``folder``, whose files may be links to others in ``run``; errors call it ``name``."""
     config = _read_config(folder, run)
     declared = read_header(folder / WEIGHTS, inside=run)
-    missing = _insert(config, network, process)
     meaning, dtype = _read_meaning(config), _dtype_of(config, declared)
+    missing = _insert(config, network, process)
     unknown = list(unknown_classes([config["process"], config["denoiser"]], own))
     if unknown or missing:
         raise UnknownClassError(unknown, name, missing)

@@ -72,9 +72,8 @@ class _Violations:
 
     def add(self, x: Tensor) -> None:
         """Count the rows of a block of states."""
-        if self._model.dependencies:
-            self.rows += len(x)
-            self._counts.update(self._model.violations(x))
+        self.rows += len(x)
+        self._counts.update(self._model.violations(x))
 
     def as_json(self) -> dict[str, int]:
         """Return the number of rows per dependency."""
@@ -137,8 +136,8 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
         conditions = describe_conditions(model, given, request.n, request.batch_size, request.seed)
         form = conditions.form
     broken = _Violations(model)
-    with explaining_full_disk(out):
-        done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json, look=broken.add)
+    look = broken.add if model.dependencies else None
+    done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json, look=look)
     facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
     facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
     facts |= {} if not broken.rows else {"violations": broken.as_json()}
@@ -200,7 +199,8 @@ def draw_to(
                 look(blocks.load(first))
         return _write_files(blocks, form, request.format, request.seed)
 
-    return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
+    with explaining_full_disk(out):
+        return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
 
 
 def _make(
