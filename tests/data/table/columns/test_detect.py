@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tauleap.data.table.columns import Cells, RawTable, TableEncoder, TableError, detect
+from tauleap.data.table.columns.number_text import NumberFormat
 
 RNG = np.random.default_rng(0)
 
@@ -250,3 +251,21 @@ def test_marks_of_spreadsheets_and_databases_are_missing(mark: str) -> None:
     assert detect("x", Cells.from_texts(values)).type == "date"
     numbers = [*map(str, range(0, 90, 3)), *[mark] * 10]
     assert detect("x", Cells.from_texts([*numbers, *numbers])).type == "number"
+
+
+def test_a_column_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    parsed: list[int] = []
+    parse = NumberFormat.parse
+
+    def counted(form: NumberFormat, texts: list[str], valid: object = None) -> object:
+        parsed.append(len(texts))
+        return parse(form, texts, valid)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(NumberFormat, "parse", counted)
+    raw = table(plain=["1.5", "2.5", "4.5"] * 10, marked=["1", "?", "2"] * 10)
+    encoder = TableEncoder.fit(raw)
+    halves = [raw.select(np.arange(15)), raw.select(np.arange(15, 30))]
+    states = [encoder.refit(halves[0]).encode(half).states for half in halves]
+    assert np.concatenate(states).tolist() == encoder.encode(raw).states.tolist()
+    assert parsed.count(3) <= 2  # with "?" once more, for the bins
+    assert parsed.count(2) == 1

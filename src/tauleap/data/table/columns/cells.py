@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Hashable, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
+T = TypeVar("T")
 Kind = Literal["text", "number", "boolean", "date", "object"]
 
 MISSING_MARKS = frozenset({"", "NA", "N/A", "#N/A", "<NA>", "NaN", "nan", "NaT", "null", "NULL", "None", "\\N"})
@@ -34,6 +35,7 @@ class Cells:
         codes: int32, per row the position of its value; -1 where the value is missing.
         marker: The text that stood for missing values. Default: empty.
         is_utc: Whether dates come from a column with a time zone and were converted to UTC. Default: false.
+        memory: What :meth:`remember` keeps. Default: nothing.
 
     >>> cells = Cells.from_texts(["3", "NA", "3"])
     >>> cells.values.tolist(), cells.codes.tolist(), cells.counts.tolist()
@@ -45,6 +47,7 @@ class Cells:
     codes: np.ndarray
     marker: str = ""
     is_utc: bool = False
+    memory: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def from_texts(cls, texts: Sequence[str], missing: Collection[str] | None = None) -> Cells:
@@ -89,7 +92,8 @@ class Cells:
         if not found:
             return self
         frequent = max(found, key=lambda place: int(self.counts[place]))
-        return replace(self.drop(np.array(found)), marker=self.values[frequent].strip())
+        memory = self.remember(("without", frozenset(marks)), dict)
+        return replace(self.drop(np.array(found)), marker=self.values[frequent].strip(), memory=memory)
 
     def drop(self, places: np.ndarray) -> Cells:
         """Return cells in which some distinct values are missing.
@@ -100,7 +104,24 @@ class Cells:
         keep = np.ones(len(self.values), dtype=bool)
         keep[places] = False
         table = np.append(np.where(keep, np.cumsum(keep) - 1, -1), -1).astype(np.int32)
-        return replace(self, values=self.values[keep], codes=table[self.codes])
+        return replace(self, values=self.values[keep], codes=table[self.codes], memory={})
+
+    def remember(self, key: Hashable, work: Callable[[], T]) -> T:
+        """Return the result of some work on the distinct values, which is done once, also for other rows with them.
+
+        A column is parsed when its type is found, when its bins are fitted, and for each part of the rows.
+
+        Args:
+            key: What the work depends on, apart from the values.
+            work: Returns the result, which nobody changes.
+
+        >>> cells = Cells.from_texts(["3", "5"])
+        >>> cells.remember("longest", lambda: max(cells.values.tolist())), cells.remember("longest", lambda: "")
+        ('5', '5')
+        """
+        if key not in self.memory:
+            self.memory[key] = work()
+        return self.memory[key]
 
     def texts(self) -> np.ndarray:
         """Return the text of every row, the marker where the value is missing."""

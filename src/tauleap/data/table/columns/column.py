@@ -105,12 +105,12 @@ class Column:
         """
         if cells.kind not in ("text", "object") or len(cells.values) == 0:
             return self
+        if not writes and self.convert(cells)[1].all():
+            return self
         column = replace(self, marker=cells.marker) if cells.num_known < cells.num_rows else self
         if isinstance(self.encoder, NumberEncoder):
             texts = _texts(cells)
             valid = self.number.matches(texts)
-            if valid.all() and not writes:
-                return self
             best = self.number.described(texts, valid)
             if not valid.all():
                 other = number_format(texts, decimal=decimal, least=1e-9)
@@ -282,7 +282,7 @@ class Column:
             return values, np.ones(len(values), dtype=bool)
         if cells.kind == "date":
             return np.full(len(cells.values), np.nan), np.zeros(len(cells.values), dtype=bool)
-        return self.number.parse(_texts(cells))
+        return cells.remember(self.number, lambda: self.number.parse(_texts(cells)))
 
     def _dates(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
         if cells.kind == "date":
@@ -290,7 +290,7 @@ class Column:
             if cells.is_utc and isinstance(self.encoder, DateEncoder):
                 values = values + self.encoder.date_format.offset
             return values, np.ones(len(values), dtype=bool)
-        values, valid = self._date_format.parse(_texts(cells))
+        values, valid = cells.remember(self._date_format, lambda: self._date_format.parse(_texts(cells)))
         return values - self._zone_shift, valid
 
     @property

@@ -218,8 +218,8 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
                 return Detected("date", reason, plain, date=DateFormat(compact), parsed=days)
     coded = _LEADING_ZERO.search("\n".join(["", *texts, ""])) is not None
     if found is not None and not coded:
-        number, valid = found
-        values, valid = number.parse(texts, valid)
+        number, matched = found
+        values, valid = plain.remember(number, lambda: number.parse(texts, matched))
         if valid.all() and values.dtype.kind == "f" and _is_beyond_integers(texts, values):
             type_ = "category" if plain.num_known > len(texts) else "id"
             return Detected(type_, f"whole numbers of more than 64 bits, {len(texts):,} distinct{note}", plain)
@@ -228,7 +228,7 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
             return _number(name, plain, number, note, values, valid)
     date = date_format(texts, day_first=decimal == ",", least=0.9)
     if date is not None:
-        values, valid = date.parse(texts)
+        values, valid = plain.remember(date, lambda: date.parse(texts))
         if _enough(plain, valid):
             note = _date_note(date, texts, values[valid]) + note + _bad_note(plain, valid, "dates")
             reason = f"dates written as {date.text}{note}"

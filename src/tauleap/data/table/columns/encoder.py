@@ -348,5 +348,6 @@ def readable_cells(column: Column, raw: RawTable) -> Cells:
     has_marks = raw.missing is None and cells.kind == "text"
     if not has_marks or column.encoder.type not in ("number", "date"):
         return cells
-    marks = solitary_marks(cells.values.tolist()) | ({column.marker} - {""})
+    found = cells.remember("marks", lambda: solitary_marks(cells.values.tolist()))
+    marks = found | ({column.marker} - {""})
     return cells.without(marks) if marks else cells
