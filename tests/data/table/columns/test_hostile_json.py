@@ -116,6 +116,9 @@ def test_types_of_frames_that_anybody_may_have_written() -> None:
     named["columns"][1]["name"] = "seven"
     with pytest.raises(ValueError, match="the name 'seven' of a column must be a whole number"):
         TableEncoder.from_config(named)
+    named["columns"][1]["name"] = "\ud800"
+    with pytest.raises(ValueError, match=r"the name '\\ud800' of a column has half of a character"):
+        TableEncoder.from_config(named)
     config["columns"][0]["frame_type"]["categories"] = ["a", 1, True, "\ud800", "a"]
     config["columns"][1]["frame_type"] |= {"name": "decimal128(99, 2)[pyarrow]"}
     encoder = TableEncoder.from_config(config)

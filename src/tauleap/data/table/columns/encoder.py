@@ -22,6 +22,7 @@ from tauleap.data.table.columns.raw import Problem, RawTable, TableError, type_r
 from tauleap.data.table.columns.report import describe, nothing_to_learn, unreadable_cells
 
 MOST_COLUMNS = 10_000
+_HALF = re.compile("[\ud800-\udfff]")
 _WHOLE = re.compile("0|-?[1-9][0-9]*")
 
 
@@ -87,6 +88,8 @@ class TableEncoder:
         names = [column.name for column in self.columns]
         if not names or len(set(names)) != len(names):
             raise ValueError("a table must have one or more columns, and their names must differ")
+        if broken := [name for name in names if _HALF.search(name)]:
+            raise ValueError(f"the name {short(broken[0])} of a column has half of a character: write another name")
         labels = [column.name for column in self.columns if column.frame_type is not None and column.frame_type.label]
         if wrong := [name for name in labels if len(name) > 20 or not _WHOLE.fullmatch(name)]:
             raise ValueError(f"the name {short(wrong[0])} of a column must be a whole number")
