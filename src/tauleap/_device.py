@@ -53,7 +53,7 @@ def resolve(device: str | torch.device = "auto") -> torch.device:
         chosen = torch.device(device)
         # torch stores the index in 8 bits, and reads cuda:300 as cuda:44.
         if isinstance(device, str) and ":" in device and int(device.rpartition(":")[2]) != chosen.index:
-            raise ValueError(f"device {device!r} does not exist: the numbers of devices begin with 0 and are small")
+            raise ValueError(f"device {device!r} does not exist: device numbers start at 0, as in cuda:0")
     except RuntimeError as error:
         raise ValueError(
             f"device must be auto, cpu, cuda, mps, xpu or another type of PyTorch, got {str(device)!r}: write auto for "

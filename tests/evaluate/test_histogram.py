@@ -47,7 +47,7 @@ def test_the_standard_error_is_that_of_repetitions() -> None:
 @pytest.mark.parametrize(
     ("samples", "reference", "message"),
     [
-        (torch.zeros(3, 2, dtype=torch.int64), torch.full((2, 3), 1 / 6), r"one axis a site"),
+        (torch.zeros(3, 2, dtype=torch.int64), torch.full((2, 3), 1 / 6), r"one axis per site"),
         (torch.zeros(3, 2, dtype=torch.int64), torch.full((2,), 0.5), "2 sites and the reference has 1"),
         (torch.full((3, 2), 5), torch.full((2, 2), 0.25), "must hold states 0..1"),
         (torch.zeros(0, 2, dtype=torch.int64), torch.full((2, 2), 0.25), "at least one row"),

@@ -158,5 +158,5 @@ def test_invalid_files_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.png is not a PNG or JPEG"):
         pictures(bad)[0]
     PIL.Image.fromarray(drawn(4, 4).astype(np.uint16) * 257).save(bad / "x.png")
-    with pytest.raises(ValueError, match="not 8 bits a channel"):
+    with pytest.raises(ValueError, match="not have 8 bits per channel"):
         pictures(bad)[0]

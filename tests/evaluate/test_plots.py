@@ -73,7 +73,7 @@ def test_global_settings_are_left_alone() -> None:
 
 
 def test_invalid_input_raises() -> None:
-    with pytest.raises(ValueError, match="2 laws and 1 titles"):
+    with pytest.raises(ValueError, match="got 2 distributions and 1 titles"):
         plots.draw_laws(torch.rand(2, 4, 4), ["one"])
     with pytest.raises(ValueError, match="at least one figure"):
         plots.save_gif([], "never.gif")

@@ -220,7 +220,9 @@ def _integrate(model: _Model, law: Tensor, start: float, end: float, tolerance: 
         largest = torch.maximum(law.abs(), inner.abs())
         worst = float((torch.as_tensor(error).abs() / (tolerance * (largest + 1e-6 * largest.max()))).max())
         if not math.isfinite(worst):
-            raise RuntimeError(f"the model's rates are not finite near t = {t:g}: look at what the denoiser answers")
+            raise RuntimeError(
+                f"the model's rates are not finite near t = {t:g}: check that the denoiser returns finite logits there"
+            )
         accepted = worst <= 1
         if accepted:
             t, law, slope = (end if step >= t - end else t - step), inner, slopes[-1]

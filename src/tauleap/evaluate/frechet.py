@@ -52,7 +52,10 @@ def frechet_distance(
     """
     one, other = _side("samples", samples, groups), _side("reference", reference, groups)
     if not one.groups and not other.groups:
-        raise ValueError("two Moments have no groups to take an error from: write frechet_of_moments(a, b)")
+        raise ValueError(
+            "a standard error needs lists of Moments, one per group, got two single Moments: for no error "
+            "write frechet_of_moments(a, b)"
+        )
     if one.whole.size != other.whole.size:
         raise ValueError(f"samples have {one.whole.size} features and the reference has {other.whole.size}")
     a, b = _Gaussian.of(one.whole), _Gaussian.of(other.whole)

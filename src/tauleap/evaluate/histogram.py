@@ -36,7 +36,7 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
         law = _check.law("reference", reference.reshape(-1)).reshape(reference.shape)
         num_states = law.shape[0]
         if any(side != num_states for side in law.shape):
-            raise ValueError(f"a law must be a table (S,)*D, one axis a site, got shape {tuple(law.shape)}")
+            raise ValueError(f"a distribution must be a table (S,)*D, one axis per site, got shape {tuple(law.shape)}")
     else:
         num_states = 1 + max(int(reference.max()) if reference.numel() else 0, int(samples.max()))
         reference = _check.states(reference, num_states, name="reference")

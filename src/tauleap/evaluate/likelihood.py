@@ -183,7 +183,7 @@ def bits_per_dim(
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))
     if bool(bits.isnan().any()):
         number = int(bits.isnan().any(1).nonzero()[0, 0])
-        raise ValueError(f"the loss of datapoint {number} is nan: look at what the network answers to it")
+        raise ValueError(f"the loss of datapoint {number} is nan: check that the network returns finite logits for it")
     if not per_datapoint:
         if n == 1:
             return Estimate(float(bits.mean()), float(_neighbours_stderr(bits)), samples)

@@ -58,7 +58,7 @@ class FilePictures(Dataset[Tensor]):
         try:
             with PIL.Image.open(file, formats=("PNG", "JPEG")) as image:
                 if image.mode not in _EIGHT_BITS:
-                    raise ValueError(f"{file} is not 8 bits a channel ({image.mode})")
+                    raise ValueError(f"{file} does not have 8 bits per channel ({image.mode})")
                 seen = on_white(upright(image)).convert("RGB")
                 pixels = torch.from_numpy(np.array(seen, dtype=np.uint8)).permute(2, 0, 1)
         except (OSError, SyntaxError) as error:
@@ -114,7 +114,7 @@ def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     ours = (folder / "request.json").is_file()
     if ours and (folder / ".parts").is_dir() and not _finished(folder / "request.json"):
-        raise ValueError(f"{name}: the samples in {folder} are not all there: write the command that draws them again")
+        raise ValueError(f"{name}: the samples in {folder} are incomplete: run the command that drew them again")
     found = [path for path in files if path.suffix.lower() in _SUFFIXES and not (ours and _SHEET.fullmatch(path.name))]
     arrays = [path for path in files if path.suffix == ".npy"]
     if found and arrays:

@@ -50,7 +50,9 @@ def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
         titles: One title per table.
     """
     if len(titles) != len(laws):
-        raise ValueError(f"every law needs a title, got {len(laws)} laws and {len(titles)} titles")
+        raise ValueError(
+            f"titles must have one entry per distribution, got {len(laws)} distributions and {len(titles)} titles"
+        )
     if len(laws) == 0:
         raise ValueError("laws must hold at least one law, got none")
     with matplotlib.rc_context(STYLE):

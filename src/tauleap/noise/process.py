@@ -299,7 +299,8 @@ class ForwardProcess(nn.Module, ABC):
         if bool(wrong.any()):
             raise ValueError(
                 f"x0 holds {sorted(set(x0[wrong].tolist()))[:5]}, which data of this process cannot have (the mask "
-                "of an absorbing process, or states of prior 0): say missing=... where the value is not known"
+                "of an absorbing process, or states of prior 0): pass missing=..., a mask that is true "
+                "where the value is not known"
             )
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:

@@ -46,7 +46,7 @@ class DiscreteTimeElbo(Objective):
         if self.terms == "all":
             if batch.given:
                 raise ValueError(
-                    f'terms="all" looks at all of the {self.steps} times, so that t cannot be given: leave t out, or '
+                    f'terms="all" evaluates all of the {self.steps} times and takes no t: leave t out, or '
                     f"write DiscreteTimeElbo({self.steps}) for the term of one time"
                 )
             losses = [self._term(batch.at_time(k / self.steps)) for k in range(1, self.steps + 1)]

@@ -207,7 +207,10 @@ class NoisedBatch(LossBatch):
         self.given = t is not None
         self.samples_per_time = gcd(samples_per_time, len(x0)) if t is None else 1
         if self.samples_per_time > 1 and reverse.process.prior().ndim > 1:
-            raise ValueError("samples cannot share a time: the sites of this process have different priors")
+            raise ValueError(
+                "samples cannot share a time, because the sites of this process have different priors: "
+                "write samples_per_time=1"
+            )
         if places is not None:
             process = check_absorbing(reverse.process, "a number of masked sites")
             masks = draw_masked(self.scored, places, generator)

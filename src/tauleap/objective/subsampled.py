@@ -44,11 +44,11 @@ class Subsampled(Objective):
             raise TypeError(f"objective must be an objective, such as CompleteElbo(), got {type(objective).__name__}")
         if "x_tilde" in objective.needs:
             raise ValueError(
-                f"{objective!r} looks at the one site that jumped once more, which a part of the sites need not hold: "
+                f"{objective!r} needs x_tilde, and the site that jumps in x_tilde may not be in the subset: "
                 "take CompleteElbo()"
             )
         if any(isinstance(part, Subsampled) for _, part in _parts(objective)):
-            raise ValueError(f"{objective!r} looks at a part already: write Subsampled once, around all that is added")
+            raise ValueError(f"{objective!r} already contains Subsampled: write Subsampled once, around the sum")
         self.objective = objective
         self.site_fraction = _check.positive("site_fraction", site_fraction)
         if self.site_fraction > 1:
@@ -65,7 +65,9 @@ class Subsampled(Objective):
         if not isinstance(batch, NoisedBatch):
             raise TypeError("Subsampled cannot be inside another objective: write it once, around all that is added")
         if batch.reverse.process.prior().ndim > 1:
-            raise ValueError("the sites of this process have different priors: some of them cannot represent all")
+            raise ValueError(
+                "Subsampled needs a process with one prior for all sites, and this one has different priors"
+            )
         # The same sites for all objectives that are added.
         if self.site_fraction not in batch.subsets:
             batch.subsets[self.site_fraction] = SiteSubset(batch, self.site_fraction)
@@ -116,7 +118,7 @@ class SiteSubset(LossBatch):
 
     @property
     def x_tilde(self) -> States:
-        raise ValueError("the site of the additional jump need not be in a subset of the sites: use x_t")
+        raise ValueError("a subset of the sites has no x_tilde, because the site that jumps may not be in it: use x_t")
 
     @property
     def exit_rates(self) -> PerSite:

@@ -55,7 +55,10 @@ class FixedValues(AllowedValues):
 
     def decode(self, encoder: Any, states: np.ndarray, rng: np.random.Generator | None) -> np.ndarray:
         if len(states) != len(self.values):
-            raise ValueError(f"there are {len(self.values)} fixed values for {len(states)} rows")
+            raise ValueError(
+                f"the condition fixes {len(self.values)} values, one per row, but there are "
+                f"{len(states)} rows: draw as many rows"
+            )
         return self.values
 
 
