@@ -159,7 +159,7 @@ def test_only_times_of_the_grid() -> None:
         DiscreteTimeElbo(4)(reverse, torch.zeros(3, 2, dtype=torch.int64), t=0.3)
     for t in (0.3, 0.5):
         with pytest.raises(
-            ValueError, match=r'terms="all" evaluates all of the 4 times, .* write DiscreteTimeElbo\(4\)'
+            ValueError, match=r'terms="all" evaluates all of the 4 times and takes no t: .* write DiscreteTimeElbo\(4\)'
         ):
             DiscreteTimeElbo(4, terms="all")(reverse, torch.zeros(3, 2, dtype=torch.int64), t=t)
     with pytest.raises(ValueError, match="t must be one of"):
