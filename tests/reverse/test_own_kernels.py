@@ -38,7 +38,8 @@ class Switching(Kernel):
     def _at(self, x: Tensor) -> Tensor:
         if self.leaves.ndim == 1:
             return self.leaves.to(x.device)[x]
-        table = self.leaves.to(x.device).reshape(len(x), *(1,) * (x.ndim - 1), -1).expand(*x.shape, -1)
+        size = self.leaves.shape[-1]
+        table = self.leaves.to(x.device).reshape(len(x), *(1,) * (x.ndim - 1), size).expand(*x.shape, size)
         return table.gather(-1, x[..., None]).squeeze(-1)
 
     def _two(self, x: Tensor, own: Tensor, partner: Tensor, dtype: torch.dtype) -> Tensor:
@@ -140,6 +141,11 @@ class TestRing(ProcessContract):
         return Ring(5, Constant(3.0))
 
 
+class TestBlocks(ProcessContract):
+    def make(self) -> ForwardProcess:
+        return Blocks(4, Constant(2.0))
+
+
 class TestReverseOfRing(ReverseContract):
     def make(self) -> ForwardProcess:
         return Ring(4, Constant(3.0))
@@ -237,6 +243,38 @@ def test_every_sampler_recovers_the_data_distribution(name: str, sampler: Sample
     pairs = found.x0[:, 0] * process.num_states + found.x0[:, 1]
     counts = torch.bincount(pairs, minlength=law.numel())
     assert_drawn_from(counts[None], expected.reshape(1, -1), LEVEL)
+
+
+def test_no_sampler_is_forgotten() -> None:
+    """Each is in the test above, or refuses the processes with a message."""
+    names = [name for name in tl.sampling.__all__ if isinstance(getattr(tl.sampling, name), type)]
+    kinds = {kind for name in names if issubclass(kind := getattr(tl.sampling, name), Sampler)} - {Sampler}
+    for kind in kinds - {type(sampler) for sampler in SAMPLERS}:
+        for process in processes().values():
+            with pytest.raises(ValueError, match=r"write|rank|noise"):
+                kind().check(process)
+
+
+@pytest.mark.parametrize("name", processes())
+def test_bounds_are_those_of_the_generator(name: str) -> None:
+    """Every term of the bound, for all data, states and three times; then the bound itself, 1,000 rows, seed 0."""
+    process = processes()[name]
+    states, sites = process.num_states, (2,)
+    law = random_law(process.data_states.expand(*sites, -1), 3)
+    own, other = (ReverseProcess(each, ExactDenoiser(law, each)) for each in (process, dense(process)))
+    pairs = torch.cartesian_prod(torch.arange(states), torch.arange(states))
+    x0, x = pairs.repeat_interleave(len(pairs), 0), pairs.repeat(len(pairs), 1)
+    possible = process.kernel_from(x0, 1.0).gather(-1, x[..., None]).squeeze(-1).gt(0).all(-1)
+    x0, x = x0[possible], x[possible]
+    for t in (0.05, 0.4, 1.0):
+        assert_close(own.divergence(x0, x, t), other.divergence(x0, x, t), rtol=1e-6, atol=1e-9)
+    assert_close(own.process.prior_divergence(pairs), other.process.prior_divergence(pairs))
+
+    number = _draw.categorical(law.reshape(1, -1).expand(1000, -1), torch.Generator().manual_seed(0))
+    data = torch.stack([number // states, number % states], -1)
+    bits = tl.evaluate.bits_per_dim(own, data, samples=4, generator=torch.Generator().manual_seed(0))
+    entropy = float(-torch.xlogy(law, law).sum() / (2 * torch.log(torch.tensor(2.0))))
+    assert bits.value > entropy - 4 * bits.stderr
 
 
 def test_exit_rates_stay_below_their_bound() -> None:
