@@ -82,6 +82,14 @@ def _make_mixed(folder: Path, draw: np.random.Generator) -> None:
     }
     for name, (mark, lines, encoding) in files.items():
         (folder / name).write_bytes("".join(mark.join(line) + "\n" for line in lines).encode(encoding))
+    escaped = [
+        [f'"say \\"{number % 3}\\", {town}"', str(number % 7)] for number, town in enumerate(["Ulm", "Bonn"] * 20)
+    ]
+    (folder / "escaped.csv").write_text("".join(",".join(row) + "\n" for row in [["a", "b"], *escaped]))
+    single = "".join(f"'{town}, {number % 3}', {number % 7}\n" for number, town in enumerate(["Ulm", "Bonn"] * 20))
+    (folder / "single.data").write_text(single)
+    export = "".join(f"{number % 5},5;{town}\r\n" for number, town in enumerate(["Ulm", "Bonn"] * 20))
+    (folder / "export.csv").write_bytes(f"sep=;\r\n# by hand\r\nSales;\r\nsize;town\r\n{export}".encode())
 
 
 def _make_parquet(path: Path, rows: list[list[str]]) -> None:

@@ -23,6 +23,7 @@ from typing import Any
 import torch
 from _fuzz import ACCEPTED, Case, attempt, command, in_a_process, main, worst
 from _mutations import mutate_bytes, mutate_json, replace_name
+from _tables import table_models
 
 import tauleap as tl
 from tauleap import denoise, network, noise
@@ -46,7 +47,7 @@ _OPTIONS = ["--seed", "0", "--device", "cpu"]
 def make_models(folder: Path) -> None:
     """Save a small model with each process, network and format, and train a run for a few steps."""
     torch.manual_seed(0)
-    for name, model in _models().items():
+    for name, model in (_models() | table_models()).items():
         model.save(folder / name, compact=name == "text")
     rows = "".join(f"{a},{b},{'xyz'[(a + b) % 3]}\n" for a in range(4) for b in range(5))
     (folder / TABLE).write_text("a,b,c\n" + rows)
