@@ -13,7 +13,7 @@ from tauleap.data.array.memory_map import MappedRows
 from tauleap.data.format import Format
 from tauleap.data.observed_cells import known_cells
 from tauleap.evaluate import Estimate, bits_per_dim
-from tauleap.objective.noised_batch import has_rows
+from tauleap.objective.arguments import has_rows
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 

@@ -16,7 +16,8 @@ from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
 from tauleap.noise import Absorbing
 from tauleap.objective import AnyOrderElbo, CompleteElbo, NoisedBatch, Times, UniformTimes
-from tauleap.objective.noised_batch import check_kinds, check_missing, has_rows
+from tauleap.objective.arguments import check_missing, has_rows
+from tauleap.objective.noised_batch import check_kinds
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting

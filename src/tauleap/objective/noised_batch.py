@@ -15,6 +15,7 @@ from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSite, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
+from tauleap.objective.arguments import check_missing, has_rows
 from tauleap.objective.random_order import check_absorbing, draw_masked, time_of
 from tauleap.objective.times import Times
 from tauleap.observed import Observed, check_observed
@@ -375,11 +376,6 @@ def _times(t: Time, device: torch.device) -> Tensor:
     return torch.full((), t, dtype=torch.float64, device=device)
 
 
-def has_rows(condition: Tensor, batch: int) -> bool:
-    """Return whether a condition has one row per sample, judged by its length."""
-    return condition.ndim > 0 and len(condition) == batch
-
-
 def check_kinds(observed: object, condition: object, generator: object) -> None:
     """Raise a TypeError for arguments of other types."""
     if observed is not None:
@@ -387,16 +383,3 @@ def check_kinds(observed: object, condition: object, generator: object) -> None:
     if condition is not None and not isinstance(condition, Tensor):
         raise TypeError(f"condition must be a tensor, got {type(condition).__name__}: write torch.tensor(condition)")
     _check.randomness(generator)
-
-
-def check_missing(missing: Tensor, x0: States, *, name: str = "x0") -> SiteMask:
-    """Return the mask in the shape of ``x0``, which messages call ``name``."""
-    if not isinstance(missing, Tensor) or missing.dtype != torch.bool:
-        given = missing.dtype if isinstance(missing, Tensor) else type(missing).__name__
-        raise TypeError(f"missing must be a bool tensor, true where the value is unknown, got {given}")
-    if missing.shape != x0.shape and missing.shape != x0.shape[1:]:
-        raise ValueError(
-            f"missing must have the shape of {name}, {tuple(x0.shape)}, or of one sample, {tuple(x0.shape[1:])}, "
-            f"got {tuple(missing.shape)}"
-        )
-    return missing.expand(x0.shape).contiguous()

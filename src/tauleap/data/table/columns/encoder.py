@@ -12,11 +12,12 @@ import numpy as np
 from tauleap._files.printable import one_line
 from tauleap.data import limits
 from tauleap.data.table.columns.cells import Cells, solitary_marks
-from tauleap.data.table.columns.column import Column, fit_column
+from tauleap.data.table.columns.column import Column
 from tauleap.data.table.columns.condition import conditions_of
 from tauleap.data.table.columns.detect import Detected, as_type, detect, type_problems
 from tauleap.data.table.columns.dialect import Dialect
 from tauleap.data.table.columns.fields import Fields, short
+from tauleap.data.table.columns.fit import fit_column
 from tauleap.data.table.columns.number import BINS, MOST_BINS
 from tauleap.data.table.columns.raw import Problem, RawTable, TableError, type_remedy
 from tauleap.data.table.columns.report import describe, nothing_to_learn, unreadable_cells
