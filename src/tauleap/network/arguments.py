@@ -34,18 +34,6 @@ def unwrapped(network: nn.Module) -> nn.Module:
     return network
 
 
-def is_shared(network: nn.Module) -> bool:
-    """Return whether several processes evaluate a network together, so that each must evaluate it equally often.
-
-    Args:
-        network: any module, with its wrappers.
-    """
-    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() == 1:
-        return False
-    copies = any(type(module).__name__ == "DistributedDataParallel" for module in network.modules())
-    return copies or is_sharded(network)
-
-
 def is_sharded(network: nn.Module) -> bool:
     """Return whether each of several processes holds a part of the weights only.
 

@@ -254,7 +254,7 @@ def is_ambiguous(format_: DateFormat, texts: Sequence[str]) -> bool:
     >>> is_ambiguous(DateFormat("%d/%m/%Y"), ["01/02/2024"]), is_ambiguous(DateFormat("%d/%m/%Y"), ["13/02/2024"])
     (True, False)
     """
-    if format_.text.startswith("%Y"):  # nobody writes year, day and month in this order
+    if format_.text.startswith("%Y"):  # year, day and month are never written in this order
         return False
     other = re.sub(r"(%-?)([dm])([/-])(%-?)([dm])", r"\1\5\3\4\2", format_.text)
     return other != format_.text and all(DateFormat(other).parse([text])[1][0] for text in texts)
