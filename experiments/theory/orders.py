@@ -174,7 +174,8 @@ def text(results: dict[str, Any]) -> str:
     ]
     columns = [COLUMNS.get(name, name) for name in results["pushed"]]
     names = [[SHORT[name], f"`{name}`", ""] for name in NAMES]
-    for name, process in of_every_kind().items():
+    for name in results["pushed"]:
+        process = of_every_kind()[name]
         words = f"{name}: " if name in COLUMNS else ""
         amount = float(process.schedule.total(1.0))
         names.append([COLUMNS.get(name, name), words + written_out([process]), f"{amount:.3g}"])

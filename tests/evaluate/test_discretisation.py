@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import tauleap as tl
+from tauleap.denoise import Posterior
 from tauleap.evaluate import discretisation_error, pushforward
 from tauleap.evaluate.forward_path import Current, Prediction, Rows, root_nodes
 from tauleap.evaluate.joint_space import joint_states
@@ -22,6 +23,10 @@ from tauleap.testing.steps import joint_kernel, relative_entropy, step_errors
 GRID = [1.0, 0.5, 0.2, 0.05, 0.0]
 
 
+def in_float64(posterior: Posterior) -> Posterior:
+    return Posterior(posterior.logits.double(), over_data_states=posterior.over_data_states)
+
+
 def integrated(reverse: ReverseProcess, law: Tensor, t: float, s: float, estimator: Any = "rates") -> float:
     """The integral of D(t, u) by the formula under test, over all x0, x_u and x_t with their probabilities."""
     x, total = joint_states(law.shape[0], law.ndim), 0.0
@@ -29,7 +34,7 @@ def integrated(reverse: ReverseProcess, law: Tensor, t: float, s: float, estimat
         early = law.reshape(-1)[:, None] * joint_kernel(reverse.process, law.ndim, u)  # x0, x_u
         joint = early[:, :, None] * joint_kernel(reverse.process, law.ndim, t, u)  # x0, x_u, x_t
         clean, now, later = (joint > 1e-40).nonzero().unbind(1)
-        predicted = {time: reverse.posterior(x, time).rearranged(lambda values: values.double()) for time in (u, t)}
+        predicted = {time: in_float64(reverse.posterior(x, time)) for time in (u, t)}
         here, there = (
             Prediction(x[of], time, predicted[time].rearranged(lambda values, of=of: values[of]))
             for of, time in ((now, u), (later, t))
