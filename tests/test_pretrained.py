@@ -71,6 +71,7 @@ def test_every_process_comes_back(process: noise.ForwardProcess, tmp_path: Path)
         network.ResidualMLP(5, (2, 2), width=4, hidden=4, depth=1, one_hot=True, mark_observed=True),
         network.SequenceTransformer(5, (3,), width=8, depth=1, heads=2, dropout=0.1, num_classes=3),
         network.SequenceTransformer(5, width=8, depth=1, heads=2),
+        network.SequenceTransformer(5, (3,), width=8, depth=1, heads=2, plain=True, mark_observed=False),
         network.UNet(5, 1, width=4, multipliers=(1, 1), depth=1, attention_levels=(), outputs=5),
         network.MusicTransformer(5),
     ],

@@ -56,6 +56,7 @@ def states(batch: int = 3) -> Tensor:
 NETWORKS = {
     "own": Split,
     "sequence": lambda: SequenceTransformer(STATES, SHAPE, width=8, depth=1, heads=2),
+    "plain": lambda: SequenceTransformer(STATES, SHAPE, width=8, depth=1, heads=2, plain=True),
     "music": lambda: MusicTransformer(
         STATES, width=8, heads=2, hidden=8, depth=1, time_size=4, time_hidden=4, time_width=4
     ),

@@ -10,6 +10,7 @@ for network, shape in (
     (ResidualMLP(), (2,)),
     (MusicTransformer(hidden=16, **small), (6,)),
     (SequenceTransformer(32, (2, 3), num_classes=3, **small), (2, 3)),
+    (SequenceTransformer(32, (2, 3), num_classes=3, plain=True, **small), (2, 3)),
     (UNet(width=8, multipliers=(1, 2)), (3, 4, 4)),
 ):
     network.eval()

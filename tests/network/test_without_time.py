@@ -13,6 +13,11 @@ from tauleap.reverse import ReverseProcess
 BUILT = {
     "mlp": (ResidualMLP, {"num_states": 5, "shape": (4,), "one_hot": True}, (4,)),
     "sequence": (SequenceTransformer, {"num_states": 5, "shape": (4,), "width": 8, "depth": 1, "heads": 2}, (4,)),
+    "plain": (
+        SequenceTransformer,
+        {"num_states": 5, "shape": (4,), "width": 8, "depth": 1, "heads": 2, "plain": True, "mark_observed": False},
+        (4,),
+    ),
     "music": (MusicTransformer, {"num_states": 5, "width": 8, "heads": 2, "hidden": 8, "depth": 1}, (4,)),
     "unet": (UNet, {"num_states": 5, "image_channels": 1, "width": 4, "multipliers": (1, 1), "outputs": 5}, (1, 4, 4)),
     "table": (TableNetwork, {"sizes": [4, 4, 4, 4], "width": 8, "hidden": 8}, (4,)),

@@ -11,20 +11,21 @@ from tauleap.network.rotary import Rotation
 
 
 def zeroed(layer: nn.Linear) -> nn.Linear:
-    """The same layer with weight and bias zero."""
+    """The same layer with the weight and, if there is one, the bias zero."""
     nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
     return layer
 
 
 class SwiGLU(nn.Module):
     """Gated MLP (Shazeer 2020), as many parameters as a plain one with four times the width inside."""
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, bias: bool = True) -> None:
         super().__init__()
         hidden = 8 * ((width + 2) // 3)
-        self.input = nn.Linear(width, 2 * hidden)
-        self.output = nn.Linear(hidden, width)
+        self.input = nn.Linear(width, 2 * hidden, bias=bias)
+        self.output = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, h: Tensor) -> Tensor:
         """(..., width) -> (..., width)."""

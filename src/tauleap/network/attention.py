@@ -15,11 +15,11 @@ class SelfAttention(nn.Module):
     of nine, and the paper drops only the outputs of blocks (App. H.3).
     """
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, *, bias: bool = True) -> None:
         super().__init__()
         self.heads = heads
-        self.qkv = nn.Linear(width, 3 * width)
-        self.out = nn.Linear(width, width)
+        self.qkv = nn.Linear(width, 3 * width, bias=bias)
+        self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, h: Tensor, rotation: Rotation | None = None) -> Tensor:
         """(B, D, width) -> (B, D, width); queries and keys are turned by ``rotation``."""

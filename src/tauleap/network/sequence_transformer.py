@@ -17,15 +17,24 @@ from tauleap.network.adaptive_block import AdaptiveBlock, zeroed
 from tauleap.network.inputs import TimeEmbedding, check_call, check_dropout, check_heads, check_shape, check_sizes, mark
 from tauleap.network.labels import add_label, label_vectors
 from tauleap.network.network import Network, Times
+from tauleap.network.plain_block import PlainBlock
 from tauleap.network.rotary import Rotation
+
+_PLAIN_SITES = 0.1
+"""Standard deviation of the vectors of the sites at the start with plain blocks. Vectors as large as those of the
+states hide the states: training then stays at the frequencies of single states for its first minute."""
 
 
 @final
 class SequenceTransformer(Network):
-    """Apply a pre-norm transformer with rotary positions and adaptive norms: the default for data of your own.
+    """Apply a pre-norm transformer with rotary positions: the default for sequences of your own.
 
     Data of any shape are flattened inside; rotary positions count along the flattened index. The output layer begins at
     zero, so the untrained network predicts the uniform distribution.
+
+    There are two kinds of blocks. In the first, time and label scale and shift what each norm returns, and gates that
+    begin at zero multiply what each layer adds (adaLN-zero). Plain blocks have neither; time and label are added to the
+    input, and each block also mixes five neighbouring sites. On small budgets they learn much faster.
 
     Args:
         num_states: S.
@@ -38,6 +47,9 @@ class SequenceTransformer(Network):
         num_classes: how many values the class label ``condition`` can have; None for a network without labels.
         time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
             without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
+        plain: whether the blocks are plain. Default: False.
+        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` has no effect: under
+            absorbing noise a given site is one that is not masked. Default: True.
     """
 
     def __init__(
@@ -51,6 +63,8 @@ class SequenceTransformer(Network):
         dropout: float = 0.0,
         num_classes: int | None = None,
         time: bool = True,
+        plain: bool = False,
+        mark_observed: bool = True,
     ) -> None:
         _check.integer("num_states", num_states, least=2)
         check_heads(width, heads)
@@ -68,6 +82,8 @@ class SequenceTransformer(Network):
             dropout=dropout,
             num_classes=num_classes,
             **({} if time else {"time": False}),
+            **({"plain": True} if plain else {}),
+            **({} if mark_observed else {"mark_observed": False}),
         )
         self.uses_time = time
         self.shape = sides
@@ -76,11 +92,18 @@ class SequenceTransformer(Network):
         self.classes = label_vectors(num_classes, width)
         self.input = nn.Embedding(num_states, width)
         self.sites = None if sides is None else nn.Parameter(torch.randn(prod(sides), width))
-        self.observed = nn.Parameter(torch.zeros(width))
-        self.blocks = nn.ModuleList(AdaptiveBlock(width, heads, dropout) for _ in range(depth))
-        self.norm = nn.LayerNorm(width, elementwise_affine=False)
-        self.modulation = zeroed(nn.Linear(width, 2 * width))
-        self.output = zeroed(nn.Linear(width, num_states))
+        self.observed = nn.Parameter(torch.zeros(width)) if mark_observed else None
+        self.modulation = None
+        if plain:
+            if self.sites is not None:
+                nn.init.normal_(self.sites, std=_PLAIN_SITES)
+            self.blocks = nn.ModuleList(PlainBlock(width, heads, dropout) for _ in range(depth))
+            self.norm = nn.LayerNorm(width, bias=False)
+        else:
+            self.blocks = nn.ModuleList(AdaptiveBlock(width, heads, dropout) for _ in range(depth))
+            self.norm = nn.LayerNorm(width, elementwise_affine=False)
+            self.modulation = zeroed(nn.Linear(width, 2 * width))
+        self.output = zeroed(nn.Linear(width, num_states, bias=not plain))
 
     def forward(
         self,
@@ -108,14 +131,25 @@ class SequenceTransformer(Network):
         h = self.input(x.flatten(1))
         if self.sites is not None:
             h = h + self.sites
-        h = mark(h, self.observed, None if observed is None else observed.flatten(1))
-        embedding = F.silu(add_label(self.time(t), self.classes, condition, len(x)))
+        if self.observed is not None:
+            h = mark(h, self.observed, None if observed is None else observed.flatten(1))
+        embedding = add_label(self.time(t), self.classes, condition, len(x))
         rotation = Rotation.of_length(h.shape[1], self.head_size, like=h)
+        hidden = self._trunk(h, embedding, rotation).unflatten(1, x.shape[1:])
+        return hidden if return_hidden else self.head(hidden, x)
+
+    def _trunk(self, h: Tensor, embedding: Tensor, rotation: Rotation) -> Tensor:
+        """Return the normed output of the blocks, (B, D, width); ``embedding`` is (1 or B, width)."""
+        if self.modulation is None:
+            h = h + embedding.unsqueeze(1)
+            for block in self.blocks:
+                h = block(h, rotation)
+            return self.norm(h)
+        embedding = F.silu(embedding)
         for block in self.blocks:
             h = block(h, embedding, rotation)
         scale, offset = self.modulation(embedding).unsqueeze(1).chunk(2, dim=-1)
-        hidden = torch.addcmul(offset, 1 + scale, self.norm(h)).unflatten(1, x.shape[1:])
-        return hidden if return_hidden else self.head(hidden, x)
+        return torch.addcmul(offset, 1 + scale, self.norm(h))
 
     def head(self, hidden: Float[Tensor, "*sites width"], x: Int64[Tensor, "*sites"]) -> Float[Tensor, "*sites states"]:
         """Return the logits of any sites.
