@@ -18,6 +18,7 @@ from pathlib import Path
 import torch
 from torch.distributed.tensor import DTensor
 
+from tauleap._batch_size import _ENTRY_BYTES
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
 from tauleap.model import Model
@@ -73,9 +74,10 @@ def measure(made: Recipe, run: Run) -> None:
             torch.nn.init.normal_(parameter, std=0.3)
         engine = Engine(fabric, made, model, data, accumulate=run.accumulate)
         engine.backward(12)  # a batch that reaches over the end of an epoch
-        watch._MOST_ROWS = 64  # several blocks, and not the same number for each rank
+        # Blocks of 64 rows: several, and not the same number for each rank.
+        watch._BLOCK_BYTES = 64 * _ENTRY_BYTES * 15
         with engine.averaged():
-            bits, samples = held_out_bits(engine, data, 5), draw_samples(engine, 5)
+            bits, samples = held_out_bits(engine, data), draw_samples(engine, 5)
     gradients = [_whole(parameter.grad) for parameter in engine.network.parameters()]
     if fabric.is_global_zero:
         measured = {"gradients": gradients, "bits": [bits.value, bits.stderr, bits.n], "samples": samples}

@@ -189,7 +189,7 @@ class _Loop:
             self._log(lambda logs: logs.write("train", step, values))
         if self.held_out is not None and self._due(settings.validate_every):
             with self.watch.paused(), self.engine.averaged():
-                estimate = held_out_bits(self.engine, self.held_out, step)
+                estimate = held_out_bits(self.engine, self.held_out)
             self.display.validated(estimate.value, estimate.stderr)
             self.display.say(f"step {step}: {estimate.value:.4f} ± {estimate.stderr:.4f} bits/dim on {estimate.n} rows")
             found = {"bits_per_dim": estimate.value, "stderr": estimate.stderr, "rows": estimate.n}
