@@ -110,6 +110,7 @@ def choose(
         warmup=plan.warmup,
         decay="end" if plan.decay else None,
         weight_decay=plan.weight_decay,
+        betas=plan.betas,
         ema=0.999,
         precision=kind,
     )

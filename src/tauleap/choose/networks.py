@@ -51,6 +51,7 @@ class Plan:
         takes_observed: Whether it must be trained with observed sites, to use them. Default: true.
         weight_decay: Weight decay of AdamW. Default: none.
         decay: Whether the learning rate decays to the last step. Default: false.
+        betas: The betas of Adam. Default: (0.9, 0.999).
     """
 
     build: Callable[[], Denoiser]
@@ -62,6 +63,7 @@ class Plan:
     takes_observed: bool = True
     weight_decay: float | None = None
     decay: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
 
 
 @dataclass(frozen=True)
@@ -271,15 +273,23 @@ def _transformer_dropout(task: _Task, width: int, depth: int) -> float:
 
 def _sequence_transformer(task: _Task, given: bool) -> Plan:
     num_states, shape = task.process.num_states, task.data.shape
-    width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
+    is_masked = isinstance(task.process, Absorbing)
+    width, depth, sizes = task.sizes(*((128, 4) if is_masked and task.minutes < 5 else _transformer_sizes(task.minutes)))
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
         numbers: dict[str, Any] = {"width": width, "depth": depth, "heads": heads}
-        return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout))
+        # Plain blocks begin to learn at once; under absorbing noise neither t nor observed sites tell them more than x.
+        options = {"plain": True, "time": False, "mark_observed": False} if is_masked else {}
+        return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout, **options))
 
     why = "as given" if given else f"because {task.sites} sites are a sequence; for {_time(task.minutes)}"
-    return Plan(build, max(8, min(64, 2048 // task.sites)), 1e-3, 100, f"network: a transformer of {sizes}, {why}")
+    reason = f"network: a transformer of {sizes}, {why}"
+    if not is_masked:
+        return Plan(build, max(8, min(64, 2048 // task.sites)), 1e-3, 100, reason)
+    batch_size = max(8, min(64, 1024 // task.sites))
+    settings: dict[str, Any] = {"uses_time": False, "takes_observed": False, "decay": True, "betas": (0.9, 0.98)}
+    return Plan(build, batch_size, 2e-3, 100, reason, **settings)
 
 
 def _music_transformer(task: _Task, given: bool) -> Plan:
