@@ -20,6 +20,8 @@ from typing import ParamSpec, TypeVar
 import torch
 from torch import Tensor, nn
 
+from tauleap._seeds import check_seed
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 CPU = torch.device("cpu")
@@ -223,17 +225,19 @@ def generator_device(device: torch.device) -> torch.device:
     return device if is_host(device) or (has_float64(device) and _has_generators(device)) else CPU
 
 
-def new_generator(device: torch.device, seed: int) -> torch.Generator:
+def new_generator(device: torch.device, seed: int | None) -> torch.Generator:
     """Return a generator for draws on ``device``, which lives on the CPU if the device cannot draw in float64.
 
     Args:
         device: a device of this machine.
-        seed: the seed, from 0 to 2^63 - 1.
+        seed: the seed, from 0 to 2^63 - 1; None for a random one.
 
     >>> new_generator(CPU, 3).initial_seed()
     3
     """
-    return torch.Generator(generator_device(device)).manual_seed(seed)
+    generator = torch.Generator(generator_device(device))
+    generator.seed() if seed is None else generator.manual_seed(check_seed(seed))
+    return generator
 
 
 def seed_default(device: torch.device, seed: int) -> None:

@@ -23,7 +23,7 @@ from tauleap.observed import Observed
 from tauleap.prediction import SitePrediction, best_rows, predict_sites, probability_tables, probability_tensor
 from tauleap.row_bits import mean_of_rows, original_bits, row_bits
 from tauleap.sampling import Sampler, SamplingPlan, choose_sampling
-from tauleap.sampling_run import SamplingRun, decoding_seed, new_generator
+from tauleap.sampling_run import SamplingRun, decoding_seed
 
 
 class Model(ModelParts):
@@ -252,8 +252,9 @@ class Model(ModelParts):
     ) -> tuple[Dataset, Tensor, Iterator[SitePrediction]]:
         data = self.encode(x)
         rows, known = data.rows(torch.arange(len(data))), known_cells(data, observed, self.form)
-        options = {"batch_size": self._batch_size(batch_size), "condition": condition}
-        return data, rows, predict_sites(self.reverse, rows, known, generator=new_generator(seed), **options)
+        generator = _device.new_generator(_device.CPU, seed)
+        options = {"batch_size": self._batch_size(batch_size), "condition": condition, "generator": generator}
+        return data, rows, predict_sites(self.reverse, rows, known, **options)
 
     @_device.cpu_by_default
     def bits_per_dim(
@@ -317,7 +318,7 @@ class Model(ModelParts):
     def _row_bits(
         self, data: Dataset, observed: Any, seed: int | None, batch_size: int | None, **options: Any
     ) -> Estimate[Tensor]:
-        options |= {"batch_size": self._batch_size(batch_size), "generator": new_generator(seed)}
+        options |= {"batch_size": self._batch_size(batch_size), "generator": _device.new_generator(_device.CPU, seed)}
         return row_bits(self.reverse, self.form, data, observed, **options)
 
     def _batch_size(self, given: int | None, guidance: float = 1.0) -> int:

@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import torch
 from torch import Tensor
 
-from tauleap import _check
+from tauleap import _check, _device
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap._seeds import check_seed, derive_seed
+from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Guided, Tempered
 from tauleap.evaluate._mode import evaluating
@@ -68,7 +67,7 @@ class SamplingRun:
             observed: The observed sites. Default: none.
             given: Conditions on columns, whose sites are drawn first. Default: none.
         """
-        reverse, generator = self._adjusted(), new_generator(self.seed)
+        reverse, generator = self._adjusted(), _device.new_generator(_device.CPU, self.seed)
         with evaluating(reverse):
             effective = None
             if given is not None and shape[0] > 0:
@@ -109,17 +108,6 @@ class SamplingRun:
         return self.reverse if denoiser is self.reverse.denoiser else ReverseProcess(self.reverse.process, denoiser)
 
 
-def new_generator(seed: int | None) -> torch.Generator:
-    """Return a generator on the CPU.
-
-    Args:
-        seed: Its seed; None for a random one.
-    """
-    generator = torch.Generator()
-    generator.seed() if seed is None else generator.manual_seed(check_seed(seed))
-    return generator
-
-
 def decoding_seed(seed: int | None, variant: int = 0) -> int:
     """Return the seed of values inside bins, which follows from that of the sampler.
 
@@ -127,4 +115,4 @@ def decoding_seed(seed: int | None, variant: int = 0) -> int:
         seed: The seed of the sampler; None for a random one.
         variant: The number of the completion. Default: 0.
     """
-    return derive_seed(torch.Generator().seed() if seed is None else check_seed(seed), "values", variant)
+    return derive_seed(_device.new_generator(_device.CPU, seed).initial_seed(), "values", variant)

@@ -13,7 +13,7 @@ from tauleap.choose.objectives import choose_objective
 from tauleap.choose.processes import choose_process
 from tauleap.data import Dataset
 from tauleap.denoise import Denoiser
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.training import RandomMasks, Settings
 
@@ -115,7 +115,7 @@ def choose(
         precision=kind,
     )
     # Under absorbing noise an observed site is one that is not masked, as in training without masks of its own.
-    masking = RandomMasks() if plan.takes_observed or not isinstance(noise, Absorbing) else None
+    masking = RandomMasks() if plan.takes_observed or noise.mask is None else None
     shown = [
         f"batches of {size} rows{_given(batch_size)}",
         f"learning rate {rate:g}{_given(lr)}",

@@ -15,7 +15,7 @@ from tauleap.data import Dataset
 from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, UNet
 from tauleap.network.arguments import Arguments, unwrapped
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
 
 NETWORKS = ("table", "residual-mlp", "sequence-transformer", "music-transformer", "unet")
 """Each has a default width and depth; ``width`` and ``depth`` override them."""
@@ -160,7 +160,7 @@ def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal:
     """
     sites = math.prod(data.shape)
     num_states = data.num_states + 1 if process is None else process.num_states
-    absorbing = process is None or (isinstance(process, Absorbing) and process.mask == process.num_states - 1)
+    absorbing = process is None or process.mask == process.num_states - 1
     few = sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS
     if absorbing and (few or data.sizes is not None):
         return "table"
@@ -205,7 +205,7 @@ def _check_memory(name: str, plan: Callable[[int | None], Plan], task: _Task) ->
 
 def _table(task: _Task, given: bool) -> Plan:
     process, shape = task.process, task.data.shape
-    if not isinstance(process, Absorbing) or process.mask != process.num_states - 1:
+    if process.mask != process.num_states - 1:
         raise ValueError(
             f"a table network is for absorbing noise with the mask as its last state, got {type(process).__name__}: "
             "write residual-mlp"
@@ -273,8 +273,9 @@ def _transformer_dropout(task: _Task, width: int, depth: int) -> float:
 
 def _sequence_transformer(task: _Task, given: bool) -> Plan:
     num_states, shape = task.process.num_states, task.data.shape
-    is_masked = isinstance(task.process, Absorbing)
-    width, depth, sizes = task.sizes(*((128, 4) if is_masked and task.minutes < 5 else _transformer_sizes(task.minutes)))
+    is_masked = task.process.mask is not None
+    default = (128, 4) if is_masked and task.minutes < 5 else _transformer_sizes(task.minutes)
+    width, depth, sizes = task.sizes(*default)
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
 
     def build() -> Denoiser:
@@ -323,7 +324,7 @@ def _unet(task: _Task, given: bool) -> Plan:
         raise ValueError(f"width of a U-Net must be a multiple of 4, got {wide}")
     # As many halvings as leave about seven rows at the coarsest level.
     halvings = max(0, min(4, round(math.log2(min(height, width) / 7))))
-    is_masked = isinstance(process, Absorbing) and process.mask == process.num_states - 1
+    is_masked = process.mask == process.num_states - 1
 
     def build() -> Denoiser:
         return NetworkDenoiser(

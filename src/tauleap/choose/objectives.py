@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
 from tauleap.objective import AnyOrderElbo, CompleteElbo, CrossEntropy, Objective, PaperElbo
-from tauleap.objective.random_order import check_absorbing
+from tauleap.objective.random_order import random_order_mask
 
 OBJECTIVES = ("any-order", "complete", "paper", "cross-entropy")
 """The bound of absorbing noise by numbers of masked sites; the bound with all its terms; the published loss, L_eCT +
@@ -25,9 +25,9 @@ def choose_objective(
         ValueError: The name is unknown, or the objective is for absorbing noise alone.
         TypeError: The argument is neither a name nor an objective.
     """
-    loss, reason = _objective(objective, any_order=isinstance(process, Absorbing) and not uses_time)
+    loss, reason = _objective(objective, any_order=process.mask is not None and not uses_time)
     if loss.by_number:
-        check_absorbing(process, "objective any-order")
+        random_order_mask(process, "objective any-order")
     return loss, reason
 
 

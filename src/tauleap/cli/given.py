@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tauleap import _device
 from tauleap._files.printable import one_line
 from tauleap._seeds import derive_seed
 from tauleap.data.format import Format
@@ -16,7 +17,6 @@ from tauleap.data.table.format import TableFormat
 from tauleap.evaluate._mode import evaluating
 from tauleap.given import FEW, IMPROBABLE, GivenColumns
 from tauleap.model import Model
-from tauleap.sampling_run import new_generator
 
 
 def parse_given(words: Sequence[str], form: Format) -> dict[str, Any]:
@@ -88,7 +88,7 @@ def describe_conditions(model: Model, given: Mapping[str, Any], n: int, batch_si
     columns = GivenColumns.of(model.form, given, model.num_states, model.dependencies)
     with evaluating(model.reverse), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        generator = new_generator(derive_seed(seed, "conditions"))
+        generator = _device.new_generator(_device.CPU, derive_seed(seed, "conditions"))
         drawn = columns.draw(model.reverse, batch_size, batch_size=batch_size, generator=generator)
     probability = None if drawn.log_probability is None else math.exp(drawn.log_probability)
     effective = n * drawn.effective_size / batch_size if drawn.weighted else None

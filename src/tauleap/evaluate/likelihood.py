@@ -14,7 +14,6 @@ from tauleap.denoise.on_device import moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.noise import Absorbing
 from tauleap.objective import AnyOrderElbo, CompleteElbo, NoisedBatch, Times, UniformTimes
 from tauleap.objective.arguments import check_missing, has_rows
 from tauleap.objective.noised_batch import check_kinds
@@ -198,7 +197,7 @@ def has_any_order(reverse: ReverseProcess) -> bool:
     Args:
         reverse: The reverse process.
     """
-    return isinstance(reverse.process, Absorbing) and not reverse.denoiser.uses_time
+    return reverse.process.mask is not None and not reverse.denoiser.uses_time
 
 
 def _scored(data: Tensor, observed: Observed | None, missing: Tensor | None) -> Tensor:

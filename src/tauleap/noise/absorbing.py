@@ -7,6 +7,7 @@ from torch import Tensor
 
 from tauleap import _check, _device
 from tauleap._shapes import Law
+from tauleap.noise.process import ForwardProcess
 from tauleap.noise.rank_one import RankOneProcess
 from tauleap.noise.schedule import Schedule
 
@@ -40,11 +41,12 @@ class Absorbing(RankOneProcess):
         self, num_states: int, schedule: Schedule, mask: int | None = None, sizes: Tensor | None = None
     ) -> None:
         super().__init__(num_states, schedule)
-        self.mask = self.num_states - 1 if mask is None else _check.integer("mask", mask, least=0)
-        if self.mask >= self.num_states:
+        chosen = self.num_states - 1 if mask is None else _check.integer("mask", mask, least=0)
+        if chosen >= self.num_states:
             raise ValueError(f"mask must be one of the states 0..{self.num_states - 1}, got {mask}")
+        self.mask = chosen
         law = torch.zeros(self.num_states, dtype=torch.float64)
-        law[self.mask] = 1.0
+        law[chosen] = 1.0
         self.register_buffer("law", law, persistent=False)
         self.law: Tensor
         self.register_buffer("sizes", None if sizes is None else _checked(sizes, self.num_states))
@@ -79,6 +81,19 @@ class Absorbing(RankOneProcess):
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, mask={self.mask}"
+
+
+def mask_of(process: ForwardProcess, need: str, remedy: str) -> int:
+    """Return the mask that a process declares; raise a ValueError for other than absorbing noise.
+
+    Args:
+        process: The process.
+        need: What needs absorbing noise, and why, for the message.
+        remedy: What to write instead.
+    """
+    if process.mask is not None:
+        return process.mask
+    raise ValueError(f"{need}, got {type(process).__name__}: {remedy}")
 
 
 def _checked(sizes: object, num_states: int) -> Tensor:

@@ -40,6 +40,9 @@ class ForwardProcess(nn.Module, ABC):
 
     ordinal: bool = False
     """Whether neighbouring states are alike, so that adding jumps means something."""
+    mask: int | None = None
+    """The mask of absorbing noise: each data state jumps to it at rate beta(t) and nowhere else, and it is never left.
+    Samplers and objectives that fill masked sites work for every process that declares it."""
 
     def __init__(self, num_states: int, schedule: Schedule) -> None:
         super().__init__()

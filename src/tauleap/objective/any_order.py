@@ -6,7 +6,7 @@ import torch
 
 from tauleap.objective.noised_batch import LossBatch
 from tauleap.objective.objective import Loss, Objective
-from tauleap.objective.random_order import check_absorbing
+from tauleap.objective.random_order import random_order_mask
 
 
 class AnyOrderElbo(Objective):
@@ -31,10 +31,9 @@ class AnyOrderElbo(Objective):
     by_number = True
 
     def evaluate(self, batch: LossBatch) -> Loss:
-        process = check_absorbing(batch.reverse.process, "AnyOrderElbo()")
-        masked = batch.x_t == process.mask
+        masked = batch.x_t == random_order_mask(batch.reverse.process, "AnyOrderElbo()")
         values = batch.at("x_t").posterior.log_prob(batch.x0).neg().masked_fill(~masked, 0.0)
-        weight = -1 / torch.expm1(-process.schedule.total(batch.t)) if batch.given else batch.weight
+        weight = -1 / torch.expm1(-batch.reverse.process.schedule.total(batch.t)) if batch.given else batch.weight
         value = batch.sum(values) * weight.to(values.dtype).to(values.device)
         return Loss(value, {"path": value})
 

@@ -16,7 +16,7 @@ from tauleap._shapes import PerSite, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel
 from tauleap.objective.arguments import check_missing, has_rows
-from tauleap.objective.random_order import check_absorbing, draw_masked, time_of
+from tauleap.objective.random_order import draw_masked, random_order_mask, time_of
 from tauleap.objective.times import Times
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseAt, ReverseProcess
@@ -213,10 +213,10 @@ class NoisedBatch(LossBatch):
                 "write samples_per_time=1"
             )
         if places is not None:
-            process = check_absorbing(reverse.process, "a number of masked sites")
+            mask = random_order_mask(reverse.process, "a number of masked sites")
             masks = draw_masked(self.scored, places, generator)
-            self.t, self.weight = time_of(process, masks.m), masks.weight
-            vars(self)["x_t"] = self._with_known(self.x0.masked_fill(masks.masked, process.mask))
+            self.t, self.weight = time_of(reverse.process, masks.m), masks.weight
+            vars(self)["x_t"] = self._with_known(self.x0.masked_fill(masks.masked, mask))
         elif t is None:
             drawn = times.draw(len(x0) // self.samples_per_time, device=x0.device, generator=generator)
             self.t, self.weight = (each.repeat_interleave(self.samples_per_time) for each in drawn)

@@ -20,7 +20,8 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import SiteMask
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
+from tauleap.noise.absorbing import mask_of
 
 
 class MaskDraw(NamedTuple):
@@ -54,26 +55,22 @@ def draw_masked(scored: SiteMask, places: Float[Tensor, " batch"], generator: to
     return MaskDraw(masked.view(scored.shape), m.squeeze(1).clamp(max=1.0), count.double() / number)
 
 
-def time_of(process: Absorbing, m: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
+def time_of(process: ForwardProcess, m: Float[Tensor, " batch"]) -> Float[Tensor, " batch"]:
     """Return the times at which a site is masked with probability m, at most 1.
 
     Args:
-        process: The noise.
+        process: Absorbing noise.
         m: Probabilities; larger ones than that of t = 1 give 1.
     """
     return process.schedule.inverse_total(-torch.log1p(-m.clamp(max=1 - 2.0**-53))).clamp(max=1.0)
 
 
-def check_absorbing(process: ForwardProcess, what: str) -> Absorbing:
-    """Return the process if it is absorbing; raise a ValueError otherwise.
+def random_order_mask(process: ForwardProcess, what: str) -> int:
+    """Return the mask of absorbing noise; raise a ValueError for other noise.
 
     Args:
         process: The noise.
         what: The name of the objective or function, for the message.
     """
-    if isinstance(process, Absorbing):
-        return process
-    raise ValueError(
-        f"{what} is for Absorbing noise, where masked sites are unmasked in random order, got "
-        f"{type(process).__name__}: write CompleteElbo(), by name complete"
-    )
+    need = f"{what} is for Absorbing noise, where masked sites are unmasked in random order"
+    return mask_of(process, need, "write CompleteElbo(), by name complete")

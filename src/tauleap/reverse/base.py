@@ -36,6 +36,14 @@ from tauleap.reverse.bound import ExitBound
 class Structure(ABC):
     """The reverse-rate formula for one process, by the structure of its kernels."""
 
+    knows_first_jump: bool = False
+    """Whether :meth:`first_jump` is known."""
+
+    @property
+    @abstractmethod
+    def mixes(self) -> bool:
+        """Whether every data state leads to the same states, so that a site's own state excludes no x0."""
+
     @abstractmethod
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> Reversal:
         """Return the formula at the states x and the time t.

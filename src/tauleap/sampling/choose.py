@@ -10,7 +10,7 @@ from torch import Tensor
 
 from tauleap import _check
 from tauleap._defaults import SAMPLING_STEPS
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
 from tauleap.sampling.ancestral import Ancestral
 from tauleap.sampling.first_hitting import FirstHitting
 from tauleap.sampling.grid import check_grid, geometric_grid, noise_grid, uniform_grid
@@ -28,7 +28,7 @@ between the two numbers on a logarithmic scale."""
 class SamplingPlan:
     """The sampler, the times and the final step of a request, as :func:`choose_sampling` selected them.
 
-    >>> from tauleap.noise import LogLinear
+    >>> from tauleap.noise import Absorbing, LogLinear
     >>> print(choose_sampling(Absorbing(4, LogLinear()), 9))
     FirstHitting() from t = 1 to 0, at most 9 evaluations: exact for absorbing noise, 9 sites are no more than 100 steps
     """
@@ -95,7 +95,7 @@ def choose_sampling(
         if not isinstance(sampler, Sampler):
             raise TypeError(f"sampler must be a Sampler such as Ancestral(), got {sampler!r}")
         sampler.check(process)
-    absorbing = isinstance(process, Absorbing)
+    absorbing = process.mask is not None
     if grid is None and (isinstance(sampler, FirstHitting) or (sampler is None and absorbing and sites <= steps)):
         count = f"{sites} sites are no more than {steps} steps"
         reason = f"exact for absorbing noise, {count}" if sampler is None else "as given, exact for absorbing noise"

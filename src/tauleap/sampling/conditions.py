@@ -23,7 +23,6 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import SiteMask, States
-from tauleap.noise import Absorbing
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
@@ -71,7 +70,7 @@ def draw_conditions(
         ValueError: A set is empty, no row can be in all sets, or the noise is not absorbing.
 
     >>> from tauleap.denoise import ExactDenoiser
-    >>> from tauleap.noise import LogLinear
+    >>> from tauleap.noise import Absorbing, LogLinear
     >>> process = Absorbing(4, LogLinear())
     >>> pmf = torch.zeros(4, 4, dtype=torch.float64)
     >>> pmf[:3, :3] = torch.tensor([[0.2, 0.1, 0.0], [0.0, 0.3, 0.1], [0.1, 0.0, 0.2]])
@@ -87,8 +86,8 @@ def draw_conditions(
     fixed = {site: int(weights.argmax()) for site, weights in sets.items() if int((weights > 0).sum()) == 1}
     open_sets = {site: weights for site, weights in sets.items() if site not in fixed}
     process = reverse.process
-    mask = process.mask if isinstance(process, Absorbing) else 0
-    if open_sets and not isinstance(process, Absorbing):
+    mask = process.mask
+    if open_sets and mask is None:
         raise ValueError(
             f"a range or several values of a site need absorbing noise, and the model has {type(process).__name__}: "
             "give one value, or fit with process='absorbing'"
@@ -100,13 +99,13 @@ def draw_conditions(
             "value for each of the others"
         )
     rows = max(_CANDIDATES * n, _LEAST_CANDIDATES) if resampled else n
-    draws = _SiteDraws(reverse, mask, condition, rows if batch_size is None else batch_size, generator)
+    draws = _SiteDraws(reverse, mask or 0, condition, rows if batch_size is None else batch_size, generator)
     x = torch.zeros(rows, *site_shape, dtype=torch.int64, device=reverse.device)
     flat, known = x.flatten(1), torch.zeros_like(x, dtype=torch.bool)
     log_fixed = torch.zeros((), dtype=torch.float64)
     one = torch.zeros(1, dtype=torch.int64, device=x.device)
     for site, state in fixed.items():
-        if isinstance(process, Absorbing):
+        if mask is not None:
             log_fixed += draws.allowed(x, known, one, site, sets[site]).sum().log().cpu()
         flat[:, site], known.flatten(1)[:, site] = state, True
     log_weight = log_fixed.repeat(rows)
@@ -117,7 +116,7 @@ def draw_conditions(
         log_weight += draws.draw(x, known, site, open_sets[site]).log()
     if bool(log_weight.isneginf().all() if resampled else log_weight.isneginf().any()):
         raise ValueError("no row can fulfil all conditions at once, by the model: leave one of them out")
-    total = float(log_weight.logsumexp(0)) - math.log(rows) if isinstance(process, Absorbing) else None
+    total = float(log_weight.logsumexp(0)) - math.log(rows) if mask is not None else None
     if not resampled:
         return ConditionDraw(Observed(known, x), False, float(n), total)
     weight = (log_weight - log_weight.max()).exp()

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import States
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
+from tauleap.noise.absorbing import mask_of
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
@@ -34,7 +35,7 @@ class FirstHitting(Sampler):
     order = math.inf
 
     def check(self, process: ForwardProcess) -> None:
-        _absorbing(process)
+        _mask_of(process)
 
     def step(
         self,
@@ -48,8 +49,7 @@ class FirstHitting(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        process = _absorbing(reverse.process)
-        schedule, mask = process.schedule, process.mask
+        schedule, mask = reverse.process.schedule, _mask_of(reverse.process)
         out = x.clone()
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
         moved = float(-torch.expm1(-schedule.total(t)))
@@ -81,11 +81,6 @@ class FirstHitting(Sampler):
         return "FirstHitting()"
 
 
-def _absorbing(process: ForwardProcess) -> Absorbing:
-    if isinstance(process, Absorbing):
-        return process
-    name = type(process).__name__
-    raise ValueError(
-        f"FirstHitting() is for Absorbing noise, where a site jumps once, got {name}: for exact simulation of {name} "
-        "write Uniformization() or NextReaction()"
-    )
+def _mask_of(process: ForwardProcess) -> int:
+    remedy = f"for exact simulation of {type(process).__name__} write Uniformization() or NextReaction()"
+    return mask_of(process, "FirstHitting() is for Absorbing noise, where a site jumps once", remedy)

@@ -7,9 +7,10 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import States
-from tauleap.noise import ForwardProcess, RankOneProcess
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.at import structure_of
 from tauleap.reverse.base import check_rates
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
@@ -37,7 +38,7 @@ class FirstJump(Sampler):
     order = 2.0
 
     def check(self, process: ForwardProcess) -> None:
-        if not isinstance(process, RankOneProcess):
+        if not structure_of(process).knows_first_jump:
             name = type(process).__name__
             raise ValueError(
                 f"FirstJump() needs the closed forms of a rank-one process (Uniform, Absorbing, RankOne), got {name}: "

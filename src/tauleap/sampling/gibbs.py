@@ -11,9 +11,10 @@ from torch import Tensor
 from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
-from tauleap.noise import Absorbing, ForwardProcess, RankOneProcess
+from tauleap.noise import ForwardProcess
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
+from tauleap.reverse.at import structure_of
 from tauleap.sampling.sampler import StepInfo
 
 Selection = Literal["random", "margin"]
@@ -77,15 +78,15 @@ def conditionals(
     A revealed site says nothing of the states that it could have instead, as a masked one never leads to another state.
     Under absorbing noise the chosen sites are therefore masked before the evaluation.
     """
-    process = reverse.process
-    if not isinstance(process, Absorbing):
+    process, mask = reverse.process, reverse.process.mask
+    if mask is None:
         return site_ratios(reverse, x, t, observed=observed, condition=condition)[chosen]
-    hidden = torch.where(chosen.reshape(x.shape), process.mask, x)
+    hidden = torch.where(chosen.reshape(x.shape), mask, x)
     posterior = reverse.posterior(hidden, t, observed=observed, condition=condition)
     probs = posterior.at(chosen.reshape(-1).nonzero().squeeze(-1)).to(torch.float64).softmax(-1)
     total = process.schedule.total(t)
     probs = probs * float(torch.exp(-total))
-    probs[:, process.mask] = float(-torch.expm1(-total))
+    probs[:, mask] = float(-torch.expm1(-total))
     return probs
 
 
@@ -115,14 +116,14 @@ def site_ratios(
 
 def check_gibbs(process: ForwardProcess, selection: Selection) -> None:
     """Raise a ValueError for a process of which a site's own state excludes some x0, unless it is absorbing."""
-    if isinstance(process, Absorbing):
+    if process.mask is not None:
         if selection == "margin":
             raise ValueError(
                 "selection='margin' needs the ratios of revealed sites, which Absorbing noise does not give: write "
                 "selection='random'"
             )
         return
-    if isinstance(process, RankOneProcess) or process.cached("mixes", lambda: _mixes(process)):
+    if structure_of(process).mixes:
         return
     raise ValueError(
         f"kind='gibbs' needs a process whose data states all reach the same states, which {type(process).__name__} "
@@ -141,14 +142,3 @@ def _smallest(values: Tensor, number: int) -> Tensor:
     """Return a mask of the smallest values of each row."""
     order = values.argsort(1)[:, :number]
     return torch.zeros_like(values, dtype=torch.bool).scatter_(1, order, True)
-
-
-def _mixes(process: ForwardProcess) -> bool:
-    """Return whether every data state leads to the same states."""
-    rates = process.jump_rates().matrix
-    reach = ((rates > 0) | torch.eye(len(rates), dtype=torch.bool, device=rates.device)).to(torch.float32)
-    paths = 1
-    while paths < len(reach):
-        reach, paths = ((reach @ reach) > 0).to(torch.float32), 2 * paths
-    rows = reach[process.data_states.reshape(-1, len(reach)).any(0).to(reach.device)]
-    return bool((rows == rows[0]).all())

@@ -12,7 +12,8 @@ from torch import Tensor
 from tauleap import _check, _draw
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
-from tauleap.noise import Absorbing, ForwardProcess
+from tauleap.noise import ForwardProcess
+from tauleap.noise.absorbing import mask_of
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
@@ -70,7 +71,7 @@ class Planned(Sampler):
         self.bound = None if bound is None else _check.not_negative("bound", bound)
 
     def check(self, process: ForwardProcess) -> None:
-        absorbing(process)
+        _mask_of(process)
 
     def step(
         self,
@@ -84,7 +85,7 @@ class Planned(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        out, plan = x.clone(), UnmaskingPlan.of(absorbing(reverse.process), x, s, observed)
+        out, plan = x.clone(), UnmaskingPlan.of(reverse.process, x, s, observed)
         cost = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         evaluated, going = 0, (plan.remaining(out) > 0).nonzero().squeeze(-1)
         while len(going):
@@ -142,26 +143,28 @@ class UnmaskingPlan:
 
     Args:
         process: The noise.
+        mask: Its mask.
         free: The sites that are not observed, (n, D).
         target: The number of masked sites of each row at the time to reach, (n,).
     """
 
-    process: Absorbing
+    process: ForwardProcess
+    mask: int
     free: Bool[Tensor, "n sites"]
     target: Int64[Tensor, " n"]
 
     @classmethod
-    def of(cls, process: Absorbing, x: States, s: float, observed: Observed | None) -> UnmaskingPlan:
+    def of(cls, process: ForwardProcess, x: States, s: float, observed: Observed | None) -> UnmaskingPlan:
         """Return the plan of a step to time s."""
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
         free = free.flatten(1)
         fraction = float(-torch.expm1(-process.schedule.total(s)))
         target = (free.sum(1) * fraction + 0.5 + _ROUNDING).floor().long() if s > 0 else torch.zeros_like(free.sum(1))
-        return cls(process, free, target)
+        return cls(process, _mask_of(process), free, target)
 
     def masked(self, x: States) -> Bool[Tensor, "n sites"]:
         """Return which sites can be filled."""
-        return self.free & (x.flatten(1) == self.process.mask)
+        return self.free & (x.flatten(1) == self.mask)
 
     def remaining(self, x: States) -> Int64[Tensor, " n"]:
         """Return how many sites of each row are filled until the time to reach."""
@@ -215,9 +218,5 @@ def within_bound(
     return first_sites(turn, torch.minimum(number, fitting))
 
 
-def absorbing(process: ForwardProcess) -> Absorbing:
-    if isinstance(process, Absorbing):
-        return process
-    raise ValueError(
-        f"Planned() fills masked sites, which only Absorbing noise has, got {type(process).__name__}: write Ancestral()"
-    )
+def _mask_of(process: ForwardProcess) -> int:
+    return mask_of(process, "Planned() fills masked sites, which only Absorbing noise has", "write Ancestral()")

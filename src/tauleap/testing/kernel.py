@@ -54,6 +54,20 @@ class KernelContract(OfProcess):
             assert_close(kernels, identity.expand_as(kernels), rtol=0.0, atol=0.0)
 
     @PROPERTY
+    @given(t=TIMES)
+    def test_a_declared_mask_absorbs(self, t: float) -> None:
+        """A data state is kept with probability exp(-c(t)), and is the mask otherwise."""
+        process = self.make()
+        if process.mask is None:
+            return
+        alpha = float(torch.exp(-process.schedule.total(t)))
+        expected = alpha * torch.eye(process.num_states, dtype=torch.float64)
+        expected[:, process.mask] += 1 - alpha
+        kernels = site_kernels(process, self.shape, t)
+        assert_close(kernels, expected.expand_as(kernels), rtol=0.0, atol=1e-12)
+        assert not bool(process.data_states[..., process.mask].any())
+
+    @PROPERTY
     @given(one=TIMES, other=TIMES)
     def test_two_steps_make_one(self, one: float, other: float) -> None:
         process, s, t = self.make(), min(one, other), max(one, other)

@@ -23,6 +23,7 @@ from tauleap.evaluate.plots import save_png
 from tauleap.evaluate.rolls import draw_rolls
 from tauleap.model import Model
 from tauleap.sampling import SamplingPlan
+from tauleap.sampling_run import decoding_seed
 
 _MAX_ROLLS = 12
 
@@ -120,7 +121,7 @@ def _write(done: Completions, form: Format, data: Dataset, out: Path, seed: int)
         files = []
         for variant, rows in enumerate(done.x):
             stem = "completed" if len(done.x) == 1 else f"completed-{variant + 1}"
-            own = derive_seed(seed, "values", variant)
+            own = decoding_seed(seed, variant)
             files += form.write_completed(rows, done.observed, data, unfinished, stem=stem, seed=own)
         # Not a method of the format: data does not import evaluate, which draws.
         if isinstance(form, MusicFormat):

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from tauleap import _files
+from tauleap import _device, _files
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap.cli.commands.complete import Complete
 from tauleap.cli.model import rows_at_once
@@ -20,7 +20,6 @@ from tauleap.data import Dataset, Format
 from tauleap.data.table.format import TableFormat
 from tauleap.model import Model
 from tauleap.prediction import best_rows, predict_sites, probability_tables
-from tauleap.sampling_run import new_generator
 
 _SMALLEST = 1e-6
 """Probabilities below it are left out of the file: a column has up to 1,000 states for each unknown cell."""
@@ -52,7 +51,7 @@ def predict(
         rows,
         data.known() & observed,
         batch_size=rows_at_once(model, options.batch_size),
-        generator=new_generator(options.seed),
+        generator=_device.new_generator(_device.CPU, options.seed),
     )
     with explaining_full_disk(out), _files.staged_dir(out) as unfinished:
         if isinstance(form, TableFormat) and options.mode == "probabilities":

@@ -11,13 +11,13 @@ from tauleap.denoise import Posterior
 from tauleap.evaluate.independent_sites import push_sites
 from tauleap.evaluate.pushforward.step import FULL, Accuracy, exact_posterior, pushforward_step, states_of
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.planned import Planned, UnmaskingPlan, absorbing, entropy_of, scores, within_bound
+from tauleap.sampling.planned import Planned, UnmaskingPlan, entropy_of, scores, within_bound
 
 
 @pushforward_step.register
 def _(sampler: Planned, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x = states_of(law)
-    plan = UnmaskingPlan.of(absorbing(reverse.process), x, s, None)
+    plan = UnmaskingPlan.of(reverse.process, x, s, None)
     remaining, posterior = plan.remaining(x), exact_posterior(reverse, x, t)
     while True:
         law = _evaluation(sampler, law, posterior, plan)

@@ -40,6 +40,10 @@ class DenseStructure(Structure):
     def __init__(self, process: ForwardProcess) -> None:
         self.process = process
 
+    @property
+    def mixes(self) -> bool:
+        return self.process.cached("mixes", lambda: _mixes(self.process))
+
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> DenseReversal:
         return DenseReversal(self.process, x, t, kernel)
 
@@ -199,3 +203,14 @@ def _matrix(process: ForwardProcess, t: Time, s: Time = 0.0, kernel: Kernel | No
 def _mul_inplace(fresh: Tensor, other: Tensor) -> Tensor:
     """Return ``fresh * other``, in the memory of ``fresh``, which has no other owner, unless a gradient needs both."""
     return fresh * other if other.requires_grad else fresh.mul_(other)
+
+
+def _mixes(process: ForwardProcess) -> bool:
+    """Return whether every data state leads to the same states."""
+    rates = process.jump_rates().matrix
+    reach = ((rates > 0) | torch.eye(len(rates), dtype=torch.bool, device=rates.device)).to(torch.float32)
+    paths = 1
+    while paths < len(reach):
+        reach, paths = ((reach @ reach) > 0).to(torch.float32), 2 * paths
+    rows = reach[process.data_states.reshape(-1, len(reach)).any(0).to(reach.device)]
+    return bool((rows == rows[0]).all())

@@ -42,8 +42,14 @@ _LARGEST_IN_FLOAT32 = 1e30  # a larger factor times a small probability needs fl
 class RankOneStructure(Structure):
     """Processes with rank-one kernels; sites may have different stationary distributions."""
 
+    knows_first_jump = True
+
     def __init__(self, process: RankOneProcess) -> None:
         self.process = process
+
+    @property
+    def mixes(self) -> bool:
+        return bool(((self.process.stationary() > 0) | ~self.process.data_states).all())
 
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> RankOneReversal:
         schedule, time = self.process.schedule, times_on(x.device, t)
