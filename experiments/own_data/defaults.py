@@ -1,6 +1,6 @@
 """Compare settings of ``tauleap.fit`` on a table, text, melodies and images, at equal processor time.
 
-    python experiments/own_data/defaults.py --data FOLDER [--only text ...] [--minutes 3] [--out runs/defaults] [--write]
+    python experiments/own_data/defaults.py --data FOLDER [--only KIND] [--minutes 3] [--out runs/defaults] [--write]
 
 FOLDER has adult_train.csv in ``tables``, text_tinyshakespeare.npz, music_lakh_mono256.npz, mnist.npz and digits8x8.npz.
 Every candidate trains for the same processor time of one thread on the same rows: the number of steps follows from the

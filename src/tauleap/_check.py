@@ -68,7 +68,7 @@ def positions(sites: object, x: Tensor) -> None:
         given = sites.dtype if isinstance(sites, Tensor) else type(sites).__name__
         raise TypeError(f"sites must be int64 positions in x.flatten(), got {given}")
     if sites.ndim != 1:
-        raise ValueError(f"positions of sites must have one axis, got shape {tuple(sites.shape)}")
+        raise ValueError(f"sites must be positions (n,), with one axis, got shape {tuple(sites.shape)}")
     if _device.is_host(sites.device) and sites.numel() > 0:
         low, high = torch.aminmax(sites)
         if low < 0 or high >= x.numel():
@@ -118,7 +118,7 @@ def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
     total = exact.sum(-1, keepdim=True)
     off = (total - 1).abs().max().item()
     if off > rounding(value.dtype, value.shape[-1]):
-        raise ValueError(f"{name} must sum to 1 over the states, it is off by {off:.3g}: divide it by its sum")
+        raise ValueError(f"{name} must sum to 1 over the states, but the sum is off by {off:.3g}: divide it by its sum")
     return exact / total
 
 
@@ -141,7 +141,7 @@ def generator(value: object, num_states: int | None = None) -> Tensor:
     off = exact.sum(1).abs().max().item()
     if off > rounding(value.dtype, size) * max(exits.max().item(), 1e-300):
         raise ValueError(
-            f"the rows of generator must sum to 0, one sums to {off:.3g}: "
+            f"the rows of generator must sum to 0, but one sums to {off:.3g}: "
             "write generator - torch.diag(generator.sum(1)) to correct the diagonal"
         )
     if bool((exits == 0).all()):

@@ -172,7 +172,7 @@ GOOD = torch.zeros(30, 2)
         (
             lambda: frechet_of_gaussians(torch.zeros(2), torch.eye(2), torch.zeros(3), torch.eye(3)),
             ValueError,
-            "must have one dimension, got 2 and 3",
+            "must have the same dimension, got 2 and 3",
         ),
         (
             lambda: frechet_of_gaussians(torch.zeros(2), torch.ones(2, 2).tril(), torch.zeros(2), torch.eye(2)),

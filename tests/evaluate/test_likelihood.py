@@ -284,7 +284,7 @@ def test_the_network_never_sees_everything_at_once() -> None:
 def test_nan_is_not_reported_as_a_value() -> None:
     process = MIXED["uniform"]
     reverse = ReverseProcess(process, Tempered(even_law(process, 2), process, math.nan))
-    with pytest.raises(ValueError, match="datapoint 0 is nan: check that the network returns finite logits"):
+    with pytest.raises(ValueError, match="row 0 is nan: check that the network returns finite logits"):
         bits_per_dim(reverse, torch.zeros(2, 2, dtype=torch.int64))
 
 

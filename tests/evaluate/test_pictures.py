@@ -137,10 +137,10 @@ def test_invalid_files_raise(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"a folder of pictures or a \.npy file, got the file"):
         pictures(tmp_path / "x.txt")
     (tmp_path / "x.npy").write_bytes(b"no array")
-    with pytest.raises(ValueError, match="no array that can be read"):
+    with pytest.raises(ValueError, match="not an array that can be read"):
         pictures(tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", np.array([{}], dtype=object), allow_pickle=True)
-    with pytest.raises(ValueError, match="no array that can be read"):
+    with pytest.raises(ValueError, match="not an array that can be read"):
         pictures(tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", drawn(3, 4, 4) / 255)
     with pytest.raises(TypeError, match="must hold uint8"):

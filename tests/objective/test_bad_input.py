@@ -122,7 +122,7 @@ def test_data_that_the_process_cannot_have() -> None:
         (lambda: fitted_times(torch.tensor([1.5]), torch.ones(1)), ValueError, "got values from 1.5 to 1.5"),
         (lambda: fitted_times(torch.tensor([0.005]), torch.ones(1), parts=1), ValueError, "t must lie in"),
         (lambda: fitted_times(torch.rand(5), torch.rand(4)), ValueError, r"must be \(n,\) both"),
-        (lambda: fitted_times(torch.full((5,), 0.5), torch.rand(5)), ValueError, "take fewer parts"),
+        (lambda: fitted_times(torch.full((5,), 0.5), torch.rand(5)), ValueError, "write fewer parts"),
         (lambda: fitted_times(torch.linspace(0.01, 1, 99), torch.zeros(99), parts=1), ValueError, "not all 0"),
         (
             lambda: fitted_times(torch.linspace(0.01, 1, 99), torch.rand(99), parts=1, even=2),

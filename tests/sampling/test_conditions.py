@@ -108,7 +108,7 @@ def test_conditions_that_cannot_be_met() -> None:
     for second in ([0.0, 1.0, 0.0], [0.0, 1.0, 1.0]):
         with pytest.raises(ValueError, match="no row can fulfil all conditions at once, by the model"):
             draw_conditions(alike, (5, 2), {0: torch.tensor([1.0, 0.0, 0.0]), 1: torch.tensor(second)})
-    with pytest.raises(ValueError, match="cannot be resampled, which several ranges need"):
+    with pytest.raises(ValueError, match="several ranges need resampling of rows"):
         draw_conditions(reverse, (2, 3), {0: _set(1, 1, 0), 1: _set(1, 0, 1)}, condition=torch.zeros(2))
     with pytest.raises(ValueError, match="site 1 has no allowed state"):
         draw_conditions(reverse, (5, 3), {1: _set(0, 0, 0)})

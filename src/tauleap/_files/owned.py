@@ -140,7 +140,7 @@ def locked(folder: Path, name: str = ".lock") -> Iterator[None]:
             file.seek(0)
             holder = file.read().strip() or "another process"
             raise BlockingIOError(
-                f"{folder} is in use by {holder}: wait until it ends, stop it, or write another folder"
+                f"{folder} is in use by {holder}: wait until it ends, stop it, or write the name of another folder"
             ) from None
         file.seek(0)
         file.truncate()

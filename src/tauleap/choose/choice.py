@@ -99,8 +99,8 @@ def choose(
         size = _check.integer("batch_size", batch_size, least=1)
         if size % unit:
             raise ValueError(
-                f"batch_size must be a multiple of {unit}, devices x accumulate"
-                f"{' x samples_per_time' if loss.samples_per_time > 1 else ''}, got {size}"
+                f"batch_size must be a multiple of {unit} (devices x accumulate"
+                f"{' x samples_per_time' if loss.samples_per_time > 1 else ''}), got {size}"
             )
     rate = plan.lr if lr is None else _check.positive("lr", lr)
     kind = _PRECISION if precision is None else precision

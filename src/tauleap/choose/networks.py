@@ -280,7 +280,7 @@ def _sequence_transformer(task: _Task, given: bool) -> Plan:
 
     def build() -> Denoiser:
         numbers: dict[str, Any] = {"width": width, "depth": depth, "heads": heads}
-        # Plain blocks begin to learn at once; under absorbing noise neither t nor observed sites tell them more than x.
+        # Plain blocks begin to learn at once; under absorbing noise neither t nor observed sites add information to x.
         options = {"plain": True, "time": False, "mark_observed": False} if is_masked else {}
         return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout, **options))
 

@@ -42,7 +42,9 @@ def _objective(objective: Objective | str | None, *, any_order: bool) -> tuple[O
     if isinstance(objective, Objective):
         return objective, f"objective: {objective!r}, as given"
     if not isinstance(objective, str):
-        raise TypeError(f"objective must be an Objective or a name, got {type(objective).__name__}")
+        raise TypeError(
+            f"objective must be one of {', '.join(OBJECTIVES)}, or an Objective, got {type(objective).__name__}"
+        )
     named = {
         "any-order": AnyOrderElbo(),
         "complete": CompleteElbo(),

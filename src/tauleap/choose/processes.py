@@ -45,7 +45,9 @@ def choose_process(
         own = deepcopy(process).to(_device.CPU)  # Training moves the copy to its device.
         return own, f"noise: {type(process).__name__}, as given"
     if not isinstance(process, str):
-        raise TypeError(f"process must be a ForwardProcess such as RankOne, or a name, got {type(process).__name__}")
+        raise TypeError(
+            f"process must be one of {', '.join(PROCESSES)}, or a ForwardProcess, got {type(process).__name__}"
+        )
     if process not in PROCESSES:
         raise ValueError(f"process must be one of {', '.join(PROCESSES)}, or a ForwardProcess, got {process!r}")
     return _named(process, data, ordinal), f"noise: {process}, as given"

@@ -98,5 +98,5 @@ def _position(text: str, default: int | None, sites: int) -> int:
     position = int(text)
     position = position + sites if position < 0 else position
     if not 0 <= position <= sites or (default is None and position == sites):
-        raise ValueError(f"{text} is out of range, there are {sites} sites")
+        raise ValueError(f"{text} is out of range: positions are 0..{sites - 1}")
     return position

@@ -22,7 +22,8 @@ DeviceName = Annotated[
     str, Doc("Device: cpu, cuda, cuda:1, mps, ... Default: auto, the accelerator if there is one."), Metavar("DEVICE")
 ]
 Steps = Annotated[
-    int, Doc("Largest number of sampling steps, >= 1. More take longer; the network's error limits the gain.")
+    int,
+    Doc("Largest number of sampling steps, >= 1. More take longer; beyond some number the network's error dominates."),
 ]
 SamplerOption = Annotated[
     str | None,
@@ -32,7 +33,9 @@ SamplerOption = Annotated[
     ),
     Metavar("NAME=VALUE"),
 ]
-Temperature = Annotated[float, Doc("Divides the logits, > 0. Below 1: more probable and less diverse results.")]
+Temperature = Annotated[
+    float, Doc("Divide the logits by this number, > 0. Below 1: more probable and less diverse results.")
+]
 Json = Annotated[bool, Doc("Print one JSON object instead of text.")]
 ImageFileFormat = Literal["png", "npy"]
 

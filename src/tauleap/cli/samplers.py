@@ -22,7 +22,7 @@ SamplerName = Literal[
     "uniformization",
 ]
 SamplerChoice = Annotated[
-    SamplerName | None, Doc("How a step is sampled. Default: selected for the model and --steps, and printed.")
+    SamplerName | None, Doc("Sampling method. Default: selected for the model and --steps, and printed.")
 ]
 _OPTIONS: dict[str, tuple[str, type]] = {
     "ancestral": ("look_ahead", float),

@@ -31,5 +31,5 @@ def files_in(folder: Path, suffixes: Sequence[str] | None = None) -> list[Path]:
             raise ValueError(f"{folder} has more than {_MAX_FILES:,} files: use several smaller folders")
     if not found:
         kind = "files" if suffixes is None else f"{', '.join(suffixes)} files"
-        raise ValueError(f"{folder} contains no {kind}")
+        raise ValueError(f"{folder} contains no {kind}: write the name of a folder with such files")
     return sorted(found)

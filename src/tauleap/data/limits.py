@@ -46,7 +46,7 @@ def size(path: Path, most: int | None = None, *, remedy: str = "write part of it
     """
     most = FILE_BYTES if most is None else most
     if not path.is_file():
-        raise ValueError(f"{path} is not a file")
+        raise ValueError(f"{path} is not a file: write the name of a file")
     count = os.stat(path).st_size
     if count > most:
         raise ValueError(f"{path} has {count:,} bytes, more than {most:,}: {remedy}")

@@ -166,7 +166,7 @@ def fid_and_is(
                 f"{type(extractor).__name__}"
             )
         if cache is not None or weights is not None or device is not None:
-            raise ValueError("cache, weights and device are for extractors that are given by name")
+            raise ValueError("cache, weights and device are for an extractor that is given by name: leave them out")
         place = next((p.device for p in extractor.parameters()), _device.CPU)
         options |= {"feature_extractor": _adapter(fidelity), "cuda": _device.runs_cuda(place)}
     with _giving(extractor):

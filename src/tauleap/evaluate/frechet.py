@@ -57,7 +57,10 @@ def frechet_distance(
             "write frechet_of_moments(a, b)"
         )
     if one.whole.size != other.whole.size:
-        raise ValueError(f"samples have {one.whole.size} features and the reference has {other.whole.size}")
+        raise ValueError(
+            f"samples have {one.whole.size} features and the reference has {other.whole.size}: extract both with the "
+            "same network"
+        )
     a, b = _Gaussian.of(one.whole), _Gaussian.of(other.whole)
     variance = _jackknife([_between(_Gaussian.of(rest), b) for rest in one.without_each()])
     variance += _jackknife([_between(a, _Gaussian.of(rest)) for rest in other.without_each()])
@@ -92,7 +95,7 @@ def frechet_of_gaussians(mean_1: Tensor, covariance_1: Tensor, mean_2: Tensor, c
     """
     a, b = _Gaussian.checked(mean_1, covariance_1), _Gaussian.checked(mean_2, covariance_2)
     if len(a.mean) != len(b.mean):
-        raise ValueError(f"two Gaussians must have one dimension, got {len(a.mean)} and {len(b.mean)}")
+        raise ValueError(f"two Gaussians must have the same dimension, got {len(a.mean)} and {len(b.mean)}")
     return _between(a, b)
 
 
@@ -118,7 +121,7 @@ class _Gaussian:
             )
         mean, covariance = check_features("a mean", mean[None])[0], check_features("a covariance", covariance)
         if not torch.allclose(covariance, covariance.T, rtol=1e-6, atol=1e-6 * float(covariance.abs().max())):
-            raise ValueError("a covariance must be symmetric")
+            raise ValueError("a covariance must be symmetric: write (c + c.T) / 2")
         return _Gaussian._make(mean, covariance)
 
     @staticmethod
@@ -126,7 +129,10 @@ class _Gaussian:
         values, vectors = torch.linalg.eigh((covariance + covariance.T) / 2)
         largest = float(values.abs().max())
         if float(values[0]) < -1e-6 * largest:
-            raise ValueError(f"a covariance must not have negative eigenvalues, got {float(values[0]):g}")
+            raise ValueError(
+                f"a covariance must not have negative eigenvalues, got {float(values[0]):g}: "
+                "write Moments.of(x).covariance"
+            )
         # Eigenvalues below the rounding error of the largest count as 0: their square roots would be far above it.
         values = torch.where(values > len(values) * torch.finfo(values.dtype).eps * largest, values, 0.0)
         return _Gaussian(mean, float(covariance.trace()), vectors * values.sqrt())

@@ -31,7 +31,7 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
     0.382...
     """
     if not isinstance(reference, Tensor):
-        raise TypeError(f"reference must be a law or samples, a tensor, got {type(reference).__name__}")
+        raise TypeError(f"reference must be a tensor, a distribution or samples, got {type(reference).__name__}")
     if reference.is_floating_point():
         law = _check.law("reference", reference.reshape(-1)).reshape(reference.shape)
         num_states = law.shape[0]
@@ -45,7 +45,9 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
     if len(samples) == 0:
         raise ValueError("samples must hold at least one row, got none")
     if samples[:1].numel() != law.ndim:
-        raise ValueError(f"samples have {samples[:1].numel()} sites and the reference has {law.ndim}")
+        raise ValueError(
+            f"samples have {samples[:1].numel()} sites and the reference has {law.ndim}: give both for the same sites"
+        )
     found = histogram(samples, num_states).reshape(-1)
     return _distance(found, law.reshape(-1).to(found.device), len(samples))
 
@@ -61,7 +63,9 @@ def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
     0.541...
     """
     if p.shape != q.shape:
-        raise ValueError(f"two laws must be tables of one shape, got {tuple(p.shape)} and {tuple(q.shape)}")
+        raise ValueError(
+            f"two distributions must be tables of the same shape, got {tuple(p.shape)} and {tuple(q.shape)}"
+        )
     p, q = _device.exact(p), _device.exact(q)
     # As a sum of squares, which does not cancel when the laws are close.
     return math.sqrt(float(((p.sqrt() - q.sqrt()) ** 2).sum()) / 2)
@@ -71,7 +75,9 @@ def histogram(samples: States, num_states: int) -> Law:
     """Return the frequency of each joint state, as a distribution (S,)*D on an enumerable space."""
     sites = samples[:1].numel()
     if num_states**sites > 2**24:
-        raise ValueError(f"{num_states} states at each of {sites} sites are too many for a histogram")
+        raise ValueError(
+            f"a histogram must have <= {2**24:,} joint states, got {num_states}^{sites}: select fewer sites"
+        )
     samples = samples.to(_device.exact_device(samples.device))
     places = num_states ** torch.arange(sites - 1, -1, -1, device=samples.device)
     counts = torch.bincount((samples.reshape(len(samples), -1) * places).sum(1), minlength=num_states**sites)

@@ -66,7 +66,7 @@ def independent_bits_per_dim(
     dimensions = scored.reshape(len(data), -1).sum(1)
     if bool((dimensions == 0).any()):
         number = int((dimensions == 0).nonzero()[0, 0])
-        raise ValueError(f"row {number} has no dimension that is neither observed nor missing: leave it out")
+        raise ValueError(f"every dimension of row {number} is observed or missing: leave the row out")
     return bits / dimensions
 
 

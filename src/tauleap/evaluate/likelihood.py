@@ -144,7 +144,7 @@ def bits_per_dim(
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
         number = int((scored == 0).nonzero()[0, 0])
-        raise ValueError(f"datapoint {number} has no dimension that is neither observed nor missing: leave it out")
+        raise ValueError(f"every dimension of row {number} is observed or missing: leave the row out")
     n = len(data)
     size = _check.integer("batch_size", batch_size, least=1)
     by_row = condition is not None and has_rows(condition, n)
@@ -183,7 +183,7 @@ def bits_per_dim(
     bits = torch.cat(parts).reshape(n, samples) / (scored.cpu()[:, None] * math.log(2))
     if bool(bits.isnan().any()):
         number = int(bits.isnan().any(1).nonzero()[0, 0])
-        raise ValueError(f"the loss of datapoint {number} is nan: check that the network returns finite logits for it")
+        raise ValueError(f"the loss of row {number} is nan: check that the network returns finite logits for it")
     if not per_datapoint:
         if n == 1:
             return Estimate(float(bits.mean()), float(_neighbours_stderr(bits)), samples)

@@ -126,7 +126,10 @@ def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     held = [_on_disk(path) for path in arrays]
     shapes = {array.shape[1:] for array in held}
     if len(shapes) > 1:
-        raise ValueError(f"{name}: the arrays in {folder} hold pictures of different shapes: {sorted(shapes)}")
+        raise ValueError(
+            f"{name}: the arrays in {folder} hold pictures of different shapes, {sorted(shapes)}: write the name of "
+            "one of the files"
+        )
     return ArrayPictures(held)
 
 
@@ -134,7 +137,7 @@ def _on_disk(path: Path) -> np.ndarray:
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
-        raise ValueError(f"{path} is no array that can be read: {error}") from error
+        raise ValueError(f"{path} is not an array that can be read: {error}") from error
     if array.dtype != np.uint8:
         raise TypeError(f"{path} must hold uint8 shades 0..255, got {array.dtype}")
     return _with_channels(array, str(path))

@@ -98,7 +98,7 @@ def _with_something(data: Dataset) -> tuple[Dataset, int]:
         return data, 0
     has_value = _known_rows(data)
     if not bool(has_value.any()):
-        raise ValueError("every value is missing: there is nothing to learn from")
+        raise ValueError("every value is missing, so there is nothing to learn from: give rows with known values")
     excluded = int((~has_value).sum())
     if not excluded:
         return data, 0

@@ -28,8 +28,8 @@ def check_own(model: Model, data: Dataset) -> OwnParts:
     """
     if model.form is not None and bool(model.process.data_states[..., data.num_states :].any()):
         raise ValueError(
-            f"the process leads into {model.num_states} states, and the data has values for {data.num_states}: write a "
-            f"process of {data.num_states} states, beside its mask if it has one"
+            f"the process can have data in {model.num_states} states, but the data format has values for only "
+            f"{data.num_states}: write a process of {data.num_states} states, not counting a mask"
         )
     name = type(unwrapped(getattr(model.denoiser, "network", model.denoiser))).__name__
     _check_weights(model, name)

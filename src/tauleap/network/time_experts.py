@@ -56,7 +56,7 @@ class TimeExperts(nn.Module):
                 raise TypeError(f"networks must be torch.nn.Modules, got a {type(network).__name__}")
         if len(networks) < 2 or len(at) != len(networks) - 1:
             raise ValueError(
-                "at must have one time fewer than there are networks, of which there must be two or more, got "
+                "networks must be two or more, and at must have one time fewer than there are networks, got "
                 f"{len(networks)} networks and {len(at)} times: {_WRITE}"
             )
         self.at = [_check.positive("a time of at", time) for time in at]

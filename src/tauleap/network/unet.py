@@ -177,8 +177,8 @@ class UNet(Network):
         below, right = -height % self.divisor, -width % self.divisor
         if (below or right) and not self.pad:
             raise ValueError(
-                f"height and width must be multiples of {self.divisor}, as each level but the first halves them"
-                f"{'' if self.patch == 1 else f' and the first has one pixel for {self.patch} x {self.patch}'}, "
+                f"height and width must be multiples of {self.divisor} (a factor of 2 for each level after the first"
+                f"{'' if self.patch == 1 else f', and one pixel for {self.patch} x {self.patch}'}), "
                 f"got {height} x {width}: give UNet fewer multipliers, or pad=True"
             )
         h = self._encode(x, observed)

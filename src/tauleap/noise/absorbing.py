@@ -75,8 +75,8 @@ class Absorbing(RankOneProcess):
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         if self.sizes is not None and shape[1:] != self.sizes.shape:
             raise ValueError(
-                f"{name} must have one axis for the batch and then the sites {tuple(self.sizes.shape)}, to match the "
-                f"sizes of the sites, got {tuple(shape)}"
+                f"{name} must have shape (batch, *sizes.shape) with sizes of shape {tuple(self.sizes.shape)}, "
+                f"got {tuple(shape)}"
             )
 
     def extra_repr(self) -> str:

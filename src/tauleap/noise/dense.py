@@ -46,7 +46,10 @@ class Dense(ForwardProcess):
                 raise ValueError(f"prior must have shape ({self.num_states},), got {tuple(law.shape)}")
             drift = (law @ rates).abs().max().item()
             if drift > 1e-6 * rates.abs().max().item():
-                raise ValueError(f"prior must be stationary, prior @ generator = 0, but an entry of it is {drift:.3g}")
+                raise ValueError(
+                    f"prior must be stationary, but prior @ generator has an entry of size {drift:.3g} instead of 0: "
+                    "leave prior out to compute it"
+                )
             self.register_buffer("law", law)
         else:
             self.register_buffer("law", super().stationary())

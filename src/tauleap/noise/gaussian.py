@@ -46,7 +46,10 @@ class Gaussian(ForwardProcess):
         log_rates = -(((distance - 1) / self.sigma_r) ** 2) + (log_p - log_p[:, None]).clamp(max=0.0)
         rates = log_rates.exp().fill_diagonal_(0.0)
         if not (bool(torch.isfinite(log_p).all()) and bool(torch.isfinite(rates).all())):
-            raise ValueError(f"sigma_0 = {sigma_0:g} and sigma_r = {sigma_r:g} are too small for {num_states} states")
+            raise ValueError(
+                f"sigma_0 = {sigma_0:g} and sigma_r = {sigma_r:g} are too small for {num_states} states: "
+                "write larger ones"
+            )
         self.register_buffer("law", log_p.softmax(0), persistent=False)
         self.register_buffer("rates", rates - torch.diag(rates.sum(1)), persistent=False)
         self.law: Tensor

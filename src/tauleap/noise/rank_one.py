@@ -185,8 +185,8 @@ class RankOneProcess(ForwardProcess):
         law = self.stationary()
         if law.ndim > 1 and shape[1:] != law.shape[:-1]:
             raise ValueError(
-                f"{name} must have one axis for the batch and then the sites {tuple(law.shape[:-1])}, to match the "
-                f"laws of the sites, got {tuple(shape)}"
+                f"{name} must have shape (batch, *sites), where the sites {tuple(law.shape[:-1])} are those of the "
+                f"prior, got {tuple(shape)}"
             )
 
 

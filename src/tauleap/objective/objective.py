@@ -228,14 +228,14 @@ def _common_samples_per_time(numbers: list[int]) -> int:
 
 
 def check_times(times: object, *, integral: Objective | None = None) -> Times | None:
-    """A law of times, or None; not a grid for an ``integral`` over time."""
+    """Return a distribution of times, or None; raise an error for a grid of an ``integral`` over time."""
     if times is not None and not isinstance(times, Times):
-        raise TypeError(f"times must be a law of times such as UniformTimes(0.01), got {type(times).__name__}")
+        raise TypeError(f"times must be a distribution of times such as UniformTimes(0.01), got {type(times).__name__}")
     if isinstance(times, GridTimes) and integral is not None:
         name = type(integral).__name__
         raise ValueError(
             f"{name} is an integral over all times in (eps, 1), and the mean over {times!r} is not that: write "
-            f"times=UniformTimes(eps) for {name}, or take DiscreteTimeElbo({times.steps}) alone (CrossEntropy may be "
-            f"added to it) for the bound of the process cut at {times.steps} times"
+            f"{name}(times=UniformTimes(eps)), or for the bound of a process with {times.steps} discrete times "
+            f"DiscreteTimeElbo({times.steps})"
         )
     return times

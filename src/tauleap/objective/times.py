@@ -307,10 +307,12 @@ def fitted_times(
     counts = torch.zeros_like(squares).index_add_(0, part, torch.ones_like(t))
     if bool((counts == 0).any()):
         empty = (counts == 0).nonzero().flatten().tolist()
-        raise ValueError(f"every one of the {parts} parts needs a loss, parts {empty} have none: take fewer parts")
+        raise ValueError(
+            f"each of the {parts} parts of (eps, 1) needs a loss, but no t lies in the parts {empty}: write fewer parts"
+        )
     squares.index_add_(0, part, loss**2)
     roots = (squares / counts).sqrt()
     if not bool(torch.isfinite(roots).all()) or float(roots.sum()) == 0:
-        raise ValueError("the losses must be finite, and not all 0")
+        raise ValueError("the losses must be finite, and not all 0: evaluate the objective on data")
     weights = (1 - even) * roots / roots.sum() + even / parts
     return WeightedTimes(weights.tolist(), eps)

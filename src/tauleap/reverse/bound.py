@@ -139,9 +139,9 @@ def _bounds(process: ForwardProcess, c: Tensor) -> Tensor:
         tiny = torch.finfo(kernels.dtype).tiny
         if bool((reachable & (kernels < tiny)).any()):
             raise ValueError(
-                f"at c = {float(part[0]):.3g} some kernel entries of {type(process).__name__} are too small for "
-                "float64, and with them the bound on its reverse rates is lost: end the grid at a later time, or write "
-                "NextReaction() instead of Uniformization()"
+                f"some kernel entries of {type(process).__name__} are too small for float64 at c = "
+                f"{float(part[0]):.3g}, so the reverse rates have no known bound there: end the grid at a later "
+                "time, or write NextReaction() instead of Uniformization()"
             )
         exits = kernels @ into  # [x0, x]
         quotients = torch.where(reachable, exits / torch.where(reachable, kernels, 1.0), 0.0)

@@ -82,7 +82,7 @@ def draw_conditions(
     n, *site_shape = shape
     for site, weights in sets.items():
         if not bool((weights > 0).any()):
-            raise ValueError(f"site {site} has no allowed state")
+            raise ValueError(f"site {site} has no allowed state: give one state or more a weight > 0")
     fixed = {site: int(weights.argmax()) for site, weights in sets.items() if int((weights > 0).sum()) == 1}
     open_sets = {site: weights for site, weights in sets.items() if site not in fixed}
     process = reverse.process
@@ -95,8 +95,8 @@ def draw_conditions(
     resampled = len(open_sets) > 1
     if condition is not None and resampled:
         raise ValueError(
-            "rows with conditions of their own cannot be resampled, which several ranges need: give one range, or one "
-            "value for each of the others"
+            "several ranges need resampling of rows, which is not possible with a condition per row: give one range, "
+            "and one value for each of the other sites"
         )
     rows = max(_CANDIDATES * n, _LEAST_CANDIDATES) if resampled else n
     draws = _SiteDraws(reverse, mask or 0, condition, rows if batch_size is None else batch_size, generator)

@@ -94,7 +94,7 @@ class Samples:
             ValueError: There are no parts.
         """
         if not parts:
-            raise ValueError("there must be at least one part to join")
+            raise ValueError("parts must hold at least one block to join, got none")
         x0 = torch.cat([part.x0 for part in parts])
         traces = [part.trace for part in parts if part.trace is not None]
         trace = None

@@ -254,7 +254,7 @@ def _describe(value: object, place: str, own: dict[str, type], *, own_argument: 
     if cls is nn.Sequential:
         return {"class": SEQUENTIAL, "modules": inner(cast(nn.Sequential, value).named_children())}
     if cls.__module__ in _PLAIN or isinstance(value, type):
-        raise TypeError(f"{place} is a {cls.__name__}, which cannot be saved")
+        raise TypeError(f"{place} is a {cls.__name__}, which cannot be saved: use numbers, texts, lists or modules")
     if cls in _OURS.values():
         attributes = _ATTRIBUTES.get(cls)
         arguments = (

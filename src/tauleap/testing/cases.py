@@ -25,7 +25,7 @@ def process(name: str, num_states: int = 3) -> ForwardProcess:
         return BirthDeath(num_states, Constant(3.0))
     if name == "Gaussian":
         return Gaussian(num_states, Constant(2.0), sigma_0=num_states / 2.5, sigma_r=1.0)
-    raise ValueError(f"there is no case {name!r}")
+    raise ValueError(f"name must be one of {', '.join(NAMES)}, got {name!r}")
 
 
 NAMES = ("uniform", "absorbing", "birth/death", "Gaussian")

@@ -96,7 +96,9 @@ class Checkpoints:
         latest, found = self.folder / LATEST, self._found()
         is_copied = os.path.lexists(latest) and not latest.is_symlink()  # we make links; a copy may hold a folder
         if is_copied and not found:
-            raise ValueError(f"{self.folder} has a copy of {LATEST}, but no checkpoints: {_NEW_FOLDER}")
+            raise ValueError(
+                f"{self.folder} has {LATEST} as a file or folder instead of a link, and no checkpoints: {_NEW_FOLDER}"
+            )
         damaged: list[tuple[Checkpoint, str]] = []
         while found and (problem := _problem(found[-1].folder)) is not None:
             damaged.append((found.pop(), problem))

@@ -100,8 +100,8 @@ def _begun_without_marker(folder: Path) -> bool:
     for path in sorted(set(folder.iterdir()) - unfinished - set(checkpoints)):
         if not _OWN_BESIDE.fullmatch(path.name) or path.name.startswith("step-") or not _is_own_log(path):
             raise ValueError(
-                f"{folder} holds checkpoints, but no {MARKER}, and {path.name} is not part of a run: move it "
-                "elsewhere, or write the name of a new folder (--out, or out=...)"
+                f"{folder} holds checkpoints without the file {MARKER}, and also {path.name}, which is not part of a "
+                f"run: move {path.name} elsewhere, or write the name of a new folder (--out, or out=...)"
             )
     return True
 

@@ -167,7 +167,7 @@ class _Loop:
         if bad >= 0:
             values = {name: mean(self.fabric, value).item() for name, value in self.meter.at(bad).items()}
             terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            self._fail(f"the loss of step {self.step - bad} is not finite: {terms}")
+            self._fail(f"the loss of step {self.step - bad} is not finite: {terms}; write a smaller lr")
         if self.step == self.settings.steps:
             return None
         return Signals(signal).name if signal else "minutes" if late else None
@@ -212,7 +212,9 @@ class _Loop:
             return from_first(self.fabric, lambda: self.checkpoints.publish(saved))
         with self.watch.paused():
             if not self.engine.weights_are_finite():
-                self._fail(f"a weight is not finite after step {self.step}, although the loss was")
+                self._fail(
+                    f"a weight is not finite after step {self.step}, although its loss is finite: write a smaller lr"
+                )
             files = self.engine.files(self.step, {"pending": gathered(self.fabric, self.meter.state())})
             files[RECIPE] = json.dumps({"recipe": self.resolved, "versions": _versions()}, indent=2).encode() + b"\n"
             checkpoint = self.saved = from_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
@@ -236,7 +238,7 @@ class _Loop:
         if changed:
             raise ValueError(
                 f"{self.run.folder} holds a run of another recipe: {'; '.join(changed)}. "
-                "Write another folder, or the same options to resume"
+                "Write the name of a new folder, or the same options to resume"
             )
         if before["versions"] != _versions():
             say(f"this run was started with {before['versions']}: results may differ in rounding from here on")

@@ -263,7 +263,7 @@ def test_arrays_of_another_shape_raise(arrays: dict[str, np.ndarray], message: s
     [
         ({"x_train": GREY}, r"has no array x_test: write numpy\.savez"),
         ({"x": GREY}, "has no array x_train"),
-        ({"x_train": GREY, "x_test": GREY[:, :4]}, r"one shape, got \(1, 5, 6\) in x_train and \(1, 4, 6\) in x_test"),
+        ({"x_train": GREY, "x_test": GREY[:, :4]}, r"same shape, got \(1, 5, 6\) in x_train and \(1, 4, 6\) in x_test"),
         ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4)}, "labels for only one of x_train and x_test"),
         ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4), "y_train": np.arange(3)}, "must be 4 whole numbers"),
         ({"x_train": GREY, "x_test": GREY, "y_test": np.arange(4), "y_train": np.eye(4)}, "must hold whole numbers"),

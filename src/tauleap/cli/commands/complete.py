@@ -47,7 +47,7 @@ class Complete:
         "tauleap complete music-small                               # continues the Ode to Joy",
         "tauleap complete runs/adult gaps.csv                       # fills empty cells",
         "tauleap complete runs/adult rows.csv --observed age,sex    # resamples all other columns",
-        "tauleap complete runs/adult gaps.csv --mode best           # the best guess for each empty cell",
+        "tauleap complete runs/adult gaps.csv --mode best           # the best value for each empty cell",
         "tauleap complete runs/novel start.txt --variants 3",
     )
 
@@ -55,10 +55,11 @@ class Complete:
     file: Annotated[tuple[Path, ...], Metavar("[FILE]")]
     """File to complete, of the same kind as the training data. Default: the Ode to Joy for models of music."""
     observed: str | None = None
-    """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: non-missing."""
+    """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: all that
+    are not missing."""
     mode: Literal["draw", "best", "probabilities"] = "draw"
-    """Sample from the model (draw); predict each value alone, the most probable state, the mean of numbers or the
-    median of dates (best); or write all probabilities of each value of a table (probabilities)."""
+    """Method: draw samples all values jointly from the model; best predicts each value by itself, the most probable
+    state, the mean of numbers or the median of dates; probabilities writes those of each value of a table."""
     variants: int = 1
     """Completions per row, >= 1."""
     steps: Steps = SAMPLING_STEPS
@@ -66,7 +67,7 @@ class Complete:
     sampler_option: SamplerOption = None
     temperature: Temperature = 1.0
     out: Path | None = None
-    """Folder for the result, which must not exist or be empty. Default: FILE-completed."""
+    """Folder for the result: new or empty. Default: FILE-completed."""
     seed: int = 0
     """Random seed, 0 to 2^63 - 1; the same seed and --batch-size give the same completions."""
     batch_size: int | None = None

@@ -23,7 +23,7 @@ class DemoMusic:
     out: Path = Path("tauleap-music")
     """Folder for the files: new, empty, or of an earlier demo."""
     steps: int = 100
-    """Sampling steps, >= 1."""
+    """Number of sampling steps, >= 1."""
     seed: int = 0
     """Random seed, 0 to 2^63 - 1; the same seed gives the same melodies."""
     json: Json = False

@@ -58,7 +58,7 @@ class Sample:
     """Number of samples, 1 to 100,000,000; also -n."""
     given: Annotated[tuple[str, ...], Metavar("COLUMN=VALUE ...")] = ()
     """Conditions on columns of a table: a value, a range of numbers LOW:HIGH or dates LOW..HIGH whose ends are included
-    (either may be left out), categories A|B, or nothing for missing. Default: none."""
+    (either may be left out), categories A|B, or COLUMN= for a missing value. Default: none."""
     steps: Steps = SAMPLING_STEPS
     sampler: SamplerChoice = None
     sampler_option: SamplerOption = None
@@ -68,24 +68,25 @@ class Sample:
     guidance: float = 1.0
     """Guidance scale, > 0; needs --label. Above 1: stronger class conditioning, less diversity, twice the time."""
     out: Path | None = None
-    """Folder for the samples. Default: NAME-samples."""
+    """Folder for the samples: new, empty, or of the same command. Default: NAME-samples."""
     seed: int = 0
     """Random seed, 0 to 2^63 - 1; the same seed and --batch-size give the same samples."""
     batch_size: int | None = None
     """Samples per batch, >= 1. Default: as many as --memory allows, or as before when sampling is resumed."""
     memory: float | None = None
-    """Gigabytes per batch, instead of --batch-size. Default: 1 on a CPU, a quarter of an accelerator's memory."""
+    """Gigabytes per batch, > 0, instead of --batch-size. Default: 1 on a CPU, a quarter of an accelerator's memory."""
     device: DeviceName = "auto"
-    shard: str | None = None
-    """I/N, such as 2/4: work of process I when N processes share the samples. Default: one process for all."""
+    shard: Annotated[str | None, Metavar("I/N")] = None
+    """Sample the part of process I of N, such as 2/4, when N processes share the work. Default: all samples."""
     format: ImageFileFormat | None = None
     """Files of images: png, one file per image; npy, one uint8 array (n, channels, height, width). Default: png."""
     correctors: int = 0
-    """Corrector steps per step, >= 0, one network evaluation each. Compare with as many more --steps."""
+    """Corrector steps after each sampling step, >= 0. Each costs one network evaluation, as one more of --steps does;
+    measure which of the two is better on your model."""
     corrector_scale: float | None = None
-    """Length of a corrector step, > 0, relative to a sampling step. Default: 1."""
+    """Length of a corrector step, > 0, in lengths of a sampling step; needs --correctors. Default: 1."""
     corrector_start: float | None = None
-    """Correctors run at times below this one, in (0, 1]. Default: 1, at all times."""
+    """Run correctors only at times below this one, in (0, 1]; needs --correctors. Default: 1, at all times."""
     json: Json = False
 
     def run(self) -> None:

@@ -69,24 +69,27 @@ class Train:
     out: Path | None = None
     """Folder for checkpoints, logs and samples; a run in it is resumed. Default: runs/NAME."""
     steps: int | None = None
-    """Training steps in all, >= 1; also sets the horizon of the learning-rate decay. Default: as --minutes allow."""
+    """Training steps in all, >= 1; also sets the horizon of the learning-rate decay. Default: as many as
+    --minutes allow."""
     minutes: float | None = None
-    """Minutes, > 0, after which to stop with a checkpoint; for data, everything included. Default: 3 for data."""
+    """Stop with a checkpoint after this many minutes, > 0; for data, they include reading, measuring and sampling.
+    Default: 3 for data."""
     length: int | None = None
     """Sites per row of text, music and arrays with one axis, >= 1. Default: 64, music 256."""
     coding: Literal["auto", "characters", "bytes"] = "auto"
     """States of a text: its characters, or bytes."""
     drop: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
-    """Columns of a table to ignore."""
+    """Columns of a table to ignore. Default: none."""
     type: Annotated[tuple[str, ...], Metavar("COLUMN=TYPE ...")] = ()
     """Column types of a table, such as age=number day=date:%d.%m.%Y; TYPE is number, category, date, boolean, constant,
     id or text. Default: detected."""
     bins: int | None = None
     """Quantile bins per column of numbers or dates of a table, 2 to 10,000. Default: 100."""
     header: Annotated[bool | None, Metavar("| --no-header")] = None
-    """Whether the first line of a table has the column names. Default: detected."""
+    """Read the column names from the first line of a table, or take all lines as rows. Default: detected."""
     missing: Annotated[tuple[str, ...], Metavar("TEXT ...")] = ()
-    """Cells of a table that mean "missing", beside the empty cell. Default: NA, null, ..., and "?" among numbers."""
+    """Texts that mark a missing cell of a table, besides the empty cell; they replace the default. Default: NA, null,
+    ..., and "?" among numbers."""
     model_missing: bool = False
     """Also model which values of a table are missing, as an additional state."""
     keep_rare: bool = False
@@ -100,7 +103,8 @@ class Train:
     array: str | None = None
     """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None
-    """Whether the numbers of an array are ordered quantities. Default: True for rows with two or more axes."""
+    """Treat the numbers of an array as ordered quantities, or as categories. Default: True for rows with two or
+    more axes."""
     size: int | None = None
     """Pixels on the longer side, to which images are scaled, >= 1. Default: at most 64."""
     states: int | None = None
@@ -114,8 +118,8 @@ class Train:
     depth: int | None = None
     """Depth of the network, >= 1; for unet, blocks per level. Default: selected for the data and --minutes."""
     objective: Literal["any-order", "complete", "paper", "cross-entropy"] | None = None
-    """Loss: the bound by numbers of masked sites (any-order, for absorbing noise) or over random times (complete), the
-    paper's bound, or cross-entropy. Default: selected."""
+    """Loss: the likelihood bound averaged over numbers of masked sites (any-order, for absorbing noise) or over times
+    (complete), the paper's loss (paper), or cross-entropy. Default: selected."""
     json: Json = False
     batch_size: int | None = None
     """Rows per training step over all devices, >= 1. Default: selected, or the recipe's."""
@@ -128,18 +132,19 @@ class Train:
     precision: str | None = None
     """Precision of the network: 32-true, bf16-mixed, 16-mixed or 64-true. Default: 32-true, or the recipe's."""
     devices: int = 1
-    """Devices per machine, or processes on a CPU, >= 1."""
+    """Number of devices per machine, or of processes on a CPU, >= 1."""
     nodes: int = 1
-    """Machines, >= 1."""
+    """Number of machines that train together, >= 1."""
     strategy: str = "auto"
     """Weights on several devices: ddp (a copy on each) or fsdp (sharded). Default: ddp."""
     device: DeviceName = "auto"
     accumulate: int = 1
-    """Gradient accumulation: parts into which each batch is split to save memory, >= 1."""
+    """Split each batch into this many parts, >= 1, to save memory (gradient accumulation)."""
     compile: bool = False
     """Compile the network with torch.compile."""
     keep: int | None = None
-    """Checkpoints to keep, >= 1; for data, the best of them becomes the model. Default: 3 for recipes, 10 for data."""
+    """Number of checkpoints to keep, >= 1; for data, the best one becomes the model. Default: 3 for recipes, 10 for
+    data."""
 
     def run(self) -> None:
         """Check the options and train.

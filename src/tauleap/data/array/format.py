@@ -201,7 +201,7 @@ def _states(
     """Return the value of state 0, the number of states, their values if these have gaps, and a line for the report."""
     known = values if missing is None else values[~missing]
     if known.size == 0:
-        raise ValueError(f"{path} has no observed value: all are marked as missing")
+        raise ValueError(f"{path} has no observed value: set missing to false for one value or more")
     low, high = int(known.min()), int(known.max())
     ordered = values.ndim >= 3 if ordinal is None else ordinal
     span = high - low + 1

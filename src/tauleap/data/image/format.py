@@ -36,6 +36,7 @@ _MAX_PIXELS = 2**25
 _MAX_FILE_BYTES = 2**28
 _SHEET_ROWS = 64
 _COLOURS = "red, green and blue"
+_USABLE = "give PNG or JPEG files with 8 bits per channel"
 _GREY = ("1", "L", "LA", "La")
 _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HSV")
 
@@ -109,7 +110,7 @@ class ImageFormat(RowFiles):
                 continue
             readable.append(file)
         if not readable:
-            raise ValueError(f"{path} has no usable image: {'; '.join(skipped.lines())}")
+            raise ValueError(f"{path} has no usable image ({'; '.join(skipped.lines())}): {_USABLE}")
         (width, height), common = sizes.most_common(1)[0]
         report = [f"{path.name}: {len(readable)} images, {common} of them {width} x {height}"]
         side = max(width, height)
@@ -139,7 +140,7 @@ class ImageFormat(RowFiles):
                 continue
             used += 1
         if used == 0:
-            raise ValueError(f"{path} has no usable image: {'; '.join(skipped.lines())}")
+            raise ValueError(f"{path} has no usable image ({'; '.join(skipped.lines())}): {_USABLE}")
         report += [f"left out: {line}" for line in skipped.lines()]
         return LoadedData(Dataset(x[:used], 256), form, report)
 
@@ -176,7 +177,9 @@ class ImageFormat(RowFiles):
             images = read_collection(path).images
             shape = tuple(images.shape[1:])
             if shape != self.shape:
-                raise ValueError(f"{path} has images of shape {shape}, but the model takes {self.shape}")
+                raise ValueError(
+                    f"{path} has images of shape {shape}, but the model takes {self.shape}: give images of that shape"
+                )
             return Dataset(images, 256), []
         files = [path] if path.is_file() else files_in(path, SUFFIXES)
         _check_memory(len(files), self, path)

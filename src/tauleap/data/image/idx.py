@@ -26,6 +26,7 @@ _TYPES = {0x08: "bytes", 0x09: "signed bytes", 0x0B: "int16", 0x0C: "int32", 0x0
 _MAX_AXES = 8
 _MAX_RATIO = 1032  # the largest compression ratio of deflate
 _BLOCK_BYTES = 2**20
+_COPY = "get another copy of it"
 
 
 def is_idx(path: Path) -> bool:
@@ -62,21 +63,24 @@ def read_idx(path: str | os.PathLike[str]) -> Tensor:
             shape = _read_header(file, path)
             expected, available = math.prod(shape), size - file.tell()
             if expected != available:
-                raise ValueError(f"{path} is damaged: shape {shape} needs {expected:,} bytes, it has {available:,}")
+                raise ValueError(
+                    f"{path} is damaged: shape {shape} needs {expected:,} bytes, it has {available:,}: {_COPY}"
+                )
             return _read_values(file, shape, path)
         try:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 shape = _read_header(unpacked, path)
                 if math.prod(shape) > _MAX_RATIO * size:
                     raise ValueError(
-                        f"{path} is damaged: {size:,} compressed bytes cannot hold the shape {shape} in its header"
+                        f"{path} is damaged: {size:,} compressed bytes cannot hold the shape {shape} in its header: "
+                        f"{_COPY}"
                     )
                 values = _read_values(unpacked, shape, path)
                 if unpacked.read(1):  # This read also verifies the checksum of gzip.
-                    raise ValueError(f"{path} is damaged: it has more bytes than the shape {shape} needs")
+                    raise ValueError(f"{path} is damaged: it has more bytes than the shape {shape} needs: {_COPY}")
                 return values
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
+            raise ValueError(f"{path} is damaged ({error}): {_COPY}") from error
 
 
 def _read_header(file: io.BufferedIOBase, path: Path) -> tuple[int, ...]:
@@ -92,13 +96,13 @@ def _read_header(file: io.BufferedIOBase, path: Path) -> tuple[int, ...]:
             else f"{path} must hold bytes (type 0x08), got {type_name} (type {kind:#04x}): use numpy.save"
         )
     if not 1 <= axes <= _MAX_AXES:
-        raise ValueError(f"{path} must have 1 to {_MAX_AXES} axes, got {axes}")
+        raise ValueError(f"{path} must have 1 to {_MAX_AXES} axes, got {axes}: use numpy.save")
     lengths = file.read(4 * axes)
     if len(lengths) < 4 * axes:
-        raise ValueError(f"{path} is damaged: it ends inside the header")
+        raise ValueError(f"{path} is damaged: it ends inside the header: {_COPY}")
     shape = struct.unpack(f">{axes}I", lengths)
     if math.prod(shape) == 0:
-        raise ValueError(f"{path} is empty: its shape is {shape}")
+        raise ValueError(f"{path} is empty: its shape is {shape}; give a file with one entry or more")
     if math.prod(shape) > limits.FILE_BYTES:
         raise ValueError(f"{path} has the shape {shape}, more than {limits.FILE_BYTES:,} bytes: save part of it")
     return shape
@@ -110,7 +114,9 @@ def _read_values(file: io.BufferedIOBase, shape: tuple[int, ...], path: Path) ->
     while at < len(values):
         block = file.read(min(_BLOCK_BYTES, len(values) - at))
         if not block:
-            raise ValueError(f"{path} is damaged: it ends after {at:,} of the {len(values):,} bytes of shape {shape}")
+            raise ValueError(
+                f"{path} is damaged: it ends after {at:,} of the {len(values):,} bytes of shape {shape}: {_COPY}"
+            )
         values[at : at + len(block)] = np.frombuffer(block, dtype=np.uint8)
         at += len(block)
     return torch.from_numpy(values.reshape(shape))

@@ -64,7 +64,8 @@ def images_npz(path: str | os.PathLike[str]) -> tuple[Dataset, Dataset]:
     )
     if train.shape != test.shape:
         raise ValueError(
-            f"{path} must have images of one shape, got {train.shape} in x_train and {test.shape} in x_test"
+            f"{path} must have training and test images of the same shape, got {train.shape} in x_train and "
+            f"{test.shape} in x_test"
         )
     return train, test
 

@@ -156,7 +156,10 @@ class MusicFormat(RowFiles):
             padding.append(missing)
         left_out = [f"{_LEFT_OUT}{line}" for line in skipped.lines()]
         if not rows:
-            raise ValueError(f"{path} has no file with a melody: {'; '.join(skipped.lines())}")
+            raise ValueError(
+                f"{path} has no file with a melody ({'; '.join(skipped.lines())}): give a file with a track in "
+                "which one note sounds at a time"
+            )
         missing = torch.cat(padding)
         data = Dataset(torch.cat(rows), NUM_STATES, missing=missing if bool(missing.any()) else None)
         return data, [*remarks.lines(), *left_out]

@@ -36,7 +36,7 @@ def encoder_of_categories(config: Mapping[str, Any]) -> TableEncoder:
     (2,)
     """
     if set(config) - {"kind"} != {"columns", "categories", "ordered"}:
-        raise ValueError("a form of kind 'table' has the fields columns, dialect and suffix")
+        raise ValueError("a format of kind 'table' must have the fields columns, dialect and suffix")
     names, categories = config["columns"], config["categories"]
     if not _texts(names) or not isinstance(categories, list | tuple) or len(names) != len(categories):
         raise ValueError("a table must have one or more columns with names, and as many lists of categories")

@@ -48,7 +48,9 @@ class CategoryEncoder:
         if self.other is not None and _key(self.other) in self._places:
             raise ValueError(f"the marker {self.other!r} of rare categories must not be a category")
         if len(self.rare) != len(self.rare_rows) or (self.rare and (self.other is None or sum(self.rare_rows) == 0)):
-            raise ValueError("rare categories need a marker and one number of rows each")
+            raise ValueError(
+                "a category encoder with rare categories must have a marker (other), and rows for each rare category"
+            )
 
     @classmethod
     def fit(

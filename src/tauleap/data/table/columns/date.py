@@ -45,7 +45,9 @@ class DateEncoder:
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS or not self.numbers.integer or any(self.numbers.infinite):
-            raise ValueError(f"a date encoder must have one of the units {UNITS} and whole numbers")
+            raise ValueError(
+                f"a date encoder must have a unit of {', '.join(UNITS)}, got {self.unit!r}, and finite whole numbers"
+            )
         DateFormat(self.format, self.zone, self.first_year)
 
     @classmethod

@@ -90,7 +90,9 @@ class TableEncoder:
         if not names or len(set(names)) != len(names):
             raise ValueError("a table must have one or more columns, and their names must differ")
         if broken := [name for name in names if _HALF.search(name)]:
-            raise ValueError(f"the name {short(broken[0])} of a column has half of a character: write another name")
+            raise ValueError(
+                f"the name {short(broken[0])} of a column has half of a character (a lone surrogate): rename it"
+            )
         labels = [column.name for column in self.columns if column.frame_type is not None and column.frame_type.label]
         if wrong := [name for name in labels if len(name) > 20 or not _WHOLE.fullmatch(name)]:
             raise ValueError(f"the name {short(wrong[0])} of a column must be a whole number")

@@ -58,7 +58,7 @@ def special_values(pandas: Any, texts: Sequence[str | None], dtype: str) -> Any:
 def _interval(pandas: Any, text: str, inner: str) -> Any:
     found = _INTERVAL.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is no interval")
+        raise ValueError(f"{text!r} is not an interval such as (0, 1]")
     first, low, high, last = found.groups()
     make = int if inner.startswith(("int", "uint")) else float
     if inner.startswith(("datetime64", "timedelta64")):
@@ -89,4 +89,4 @@ def arrow_type(pandas: Any, name: str) -> Any:
         values, indices, ordered = found.groups()
         types = pyarrow.type_for_alias(indices), pyarrow.type_for_alias(values)
         return pandas.ArrowDtype(pyarrow.dictionary(*types, ordered=ordered == "1"))
-    raise ValueError(f"{name!r} is no type of decimals or of texts in a dictionary")
+    raise ValueError(f"{name!r} is not a type of pyarrow for decimals or for dictionaries of texts")

@@ -61,13 +61,13 @@ class NumberEncoder:
 
     def __post_init__(self) -> None:
         if len(self.knots) != len(self.weights) or not 1 <= self.num_states <= limits.STATES:
-            raise ValueError(f"a number encoder must have 1..{limits.STATES:,} states, knots and weights for each")
+            raise ValueError(f"a number encoder must have 1..{limits.STATES:,} states, each with knots and weights")
         last = -math.inf
         for knots, weights in zip(self.knots, self.weights, strict=True):
             if len(weights) not in {len(knots), len(knots) - 1} or not weights:
                 raise ValueError("every state of a number encoder must have one weight per point or interval")
             if sum(weights) == 0 or not last < knots[0] or any(low > high for low, high in pairwise(knots)):
-                raise ValueError(f"the knots of a number encoder must ascend and have rows, got {short(knots)}")
+                raise ValueError(f"the knots of a number encoder must ascend, with one row or more, got {short(knots)}")
             last = knots[-1]
 
     @classmethod
