@@ -199,7 +199,9 @@ def test_different_distributions_compare_unequal() -> None:
 
 def test_integrals_are_not_taken_over_a_grid() -> None:
     """With an exact posterior the complete bound is the entropy; its mean over a grid would be below."""
-    message = r"is an integral over all times in \(eps, 1\), and the mean over GridTimes\(8\) is not that: write "
+    message = (
+        r"is an integral over all times in \(eps, 1\), and the mean over GridTimes\(8\) is not that: write times=Un"
+    )
     for make in (
         lambda: CompleteElbo(times=GridTimes(8)),
         lambda: PaperElbo(1, times=GridTimes(8)),

@@ -235,7 +235,7 @@ def check_times(times: object, *, integral: Objective | None = None) -> Times | 
         name = type(integral).__name__
         raise ValueError(
             f"{name} is an integral over all times in (eps, 1), and the mean over {times!r} is not that: write "
-            f"{name}(times=UniformTimes(eps)), or for the bound of a process with {times.steps} discrete times "
-            f"DiscreteTimeElbo({times.steps})"
+            f"times=UniformTimes(eps) for {name}, or DiscreteTimeElbo({times.steps}) for the bound of a process with "
+            f"{times.steps} discrete times"
         )
     return times

@@ -71,7 +71,7 @@ class Engine:
         self._size = settings.batch_size // pieces
         if self._size % recipe.objective.samples_per_time:
             raise ValueError(
-                f"samples_per_time of the objective, {recipe.objective.samples_per_time}, must divide the "
+                f"samples_per_time of the objective is {recipe.objective.samples_per_time}, which must divide the "
                 f"{self._size} samples per device and accumulation step: write another batch_size or samples_per_time"
             )
         self._parts = [fabric.global_rank * accumulate + piece for piece in range(accumulate)]
