@@ -104,7 +104,7 @@ def as_time(t: float | Tensor) -> Tensor:
 
 
 def law(name: str, value: object, *, least_states: int = 2) -> Tensor:
-    """Return float64 probabilities that sum to 1 along the last axis, after rounding errors are divided out."""
+    """Return probabilities in float64, divided by their sum along the last axis, which must be 1 up to rounding."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         given = value.dtype if isinstance(value, Tensor) else type(value).__name__
         raise TypeError(f"{name} must be a floating-point tensor of probabilities, got {given}")

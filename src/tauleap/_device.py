@@ -30,7 +30,7 @@ META = torch.device("meta")
 
 
 def resolve(device: str | torch.device = "auto") -> torch.device:
-    """Return the device of a name, after a check that this machine has it.
+    """Return the device that a name stands for, after a check that this machine has it.
 
     Args:
         device: "auto" for the accelerator of this machine (cuda, mps, xpu, ...), or the CPU where there is none; or a
@@ -106,7 +106,7 @@ def cpu_by_default(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def is_host(device: torch.device) -> bool:
-    """Return whether tensors there can be looked at without waiting: whether it is the CPU.
+    """Return whether a device is the CPU, where values of tensors can be read without waiting.
 
     Args:
         device: any device.
@@ -318,7 +318,7 @@ def fork_default_rng(device: torch.device) -> Iterator[None]:
 
 
 def runs_cuda(device: torch.device) -> bool:
-    """Return whether it is a device of CUDA, for programs that run there or on the CPU only.
+    """Return whether a device is a CUDA device, for programs that run on CUDA or the CPU only.
 
     Args:
         device: any device.

@@ -51,7 +51,7 @@ def uniforms(shape: Sequence[int], device: torch.device, generator: torch.Genera
 
 
 def stratified(number: int, device: torch.device, generator: torch.Generator | None) -> Tensor:
-    """Return float64 numbers in [0, 1), (number,): one in each of as many equal parts, in random order."""
+    """Return ``number`` stratified draws from [0, 1) in float64: one in each of as many parts, in random order."""
     total = number * (generator.parts if isinstance(generator, PartOfBatch) else 1)
     within = _rand((total,), device, generator)
     places = (_rand((total,), device, generator).argsort() + within) / total

@@ -36,7 +36,7 @@ def total_memory(device: torch.device) -> int:
 
 
 def _limits() -> list[int]:
-    """The memory of the machine, and the limit of the container if there is one."""
+    """Return the memory of the machine, and the limit of the container if there is one."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in _CGROUP_LIMITS:
         try:

@@ -44,7 +44,7 @@ def check_folder(folder: Path, marker: str, what: str) -> None:
 
 
 def check_no_file(path: Path, what: str) -> None:
-    """Refuse a path that is not a folder, if there is anything.
+    """Refuse a path at which there is something other than a folder.
 
     Args:
         path: the path, which need not exist.
@@ -64,7 +64,7 @@ def claim_folder(folder: Path, marker: str, content: str, what: str) -> None:
     Args:
         folder: the path.
         marker: name of the file that makes a folder ours.
-        content: of this file, for people.
+        content: The text of this file, which says to a person what the folder is.
         what: the contents of such a folder, for the message.
     """
     check_folder(folder, marker, what)
@@ -78,10 +78,10 @@ def mark_folder(folder: Path, marker: str, content: str) -> None:
     Args:
         folder: an existing folder.
         marker: name of the marker; the name alone makes the folder ours.
-        content: its content, for people.
+        content: its text, which says to a person what the folder is.
     """
     with open_plain(folder / marker, "a+", errors="replace") as file:
-        # Its last characters are enough: somebody may have made it any size.
+        # The last character is enough, and the file may be of any size.
         file.seek(max(0, os.fstat(file.fileno()).st_size - 1))
         if file.read(1) != "\n":
             file.truncate(0)
@@ -106,7 +106,7 @@ def open_plain(path: Path, mode: str, *, errors: str | None = None, newline: str
         _check_plain(os.lstat(path), path)
 
     def create(name: str, flags: int) -> int:
-        # Without waiting for the other end of a FIFO that has appeared since.
+        # O_NONBLOCK does not wait for the other end of a FIFO that was created since the check.
         return os.open(name, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
 
     with open(path, mode, encoding="utf-8", errors=errors, newline=newline, opener=create) as file:
@@ -115,6 +115,7 @@ def open_plain(path: Path, mode: str, *, errors: str | None = None, newline: str
 
 
 def _check_plain(status: os.stat_result, path: Path) -> None:
+    """Raise FileExistsError unless the status is that of a plain file."""
     if not stat.S_ISREG(status.st_mode):
         kinds = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket"}
         kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
@@ -200,7 +201,7 @@ def remove_folder(folder: Path, names: Container[str]) -> bool:
 
 
 def unfinished(folder: Path, names: Pattern[str]) -> Iterator[Path]:
-    """Yield the unfinished files and folders with certain final names.
+    """Yield the unfinished files and folders whose final names match a pattern.
 
     Args:
         folder: where to look; it need not exist.

@@ -51,7 +51,7 @@ def parse_given(words: Sequence[str], form: Format) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The format that decodes to allowed values, the model's probability of all conditions, and the rows' worth."""
+    """Hold a format that decodes to allowed values, the conditions' probability, and the effective sample size."""
 
     form: Format
     n: int

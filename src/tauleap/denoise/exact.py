@@ -87,7 +87,7 @@ class ExactDenoiser(Denoiser):
         return Posterior(_device.moved_to(logits.reshape(likelihood.shape), device, self.pmf.dtype))
 
     def _joint_marginals(self, likelihood: PerState) -> PerState:
-        """sum over the other sites of pmf(x0) prod_d likelihood_d(x0^d), for each site; (n, D, S)."""
+        """Return the sum over the other sites of pmf(x0) prod_d likelihood_d(x0^d), for each site; (n, D, S)."""
         sites = likelihood.shape[1]
         marginals = []
         for site in range(sites):

@@ -22,7 +22,7 @@ class Lazy(Parametrisation):
 
     @abstractmethod
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
-        """Return the logits of some sites, or of all for None; not changed by the caller."""
+        """Return the logits of some sites, or of all for None; the caller must not change them."""
 
     @property
     def logits(self) -> PerState:

@@ -44,7 +44,7 @@ def log_prob_of_rows(
 
 
 def without(rows: Tensor, allowed: Tensor | None, value: float) -> Tensor:
-    """Return rows (n, S) with ``value`` at the states that are not allowed, in the same memory.
+    """Set the states of rows (n, S) that are not allowed to ``value``, in place, and return the rows.
 
     Args:
         rows: One number per row and state.

@@ -41,7 +41,7 @@ class Parametrisation(ABC):
 
     @abstractmethod
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
-        """Return the parameters of some of the sites; ``change`` takes (batch, *shape, n) for any n."""
+        """Return the parameters of the sites that ``change`` selects; it takes (batch, *shape, n) for any n."""
 
     @abstractmethod
     def uniform_at(self, sites: SiteMask) -> Parametrisation:

@@ -139,7 +139,7 @@ def truncated_logistic_log_prob(mean: PerSite, log_scale: PerSite, x0: States, n
     lower, upper = ((x0 + end).to(mean.dtype) * (2 / num_states) - 1 for end in (0, 1))
 
     def mass(low: PerSite | float, high: PerSite | float, width: float) -> PerSite:
-        """log (sigmoid(b) - sigmoid(a)); each end is measured from the mean by itself, as a + width would cancel."""
+        """Return log (sigmoid(b) - sigmoid(a)); each end is measured from the mean, as a + width would cancel."""
         a, b = (low - mean) * inverse_scale, (high - mean) * inverse_scale
         return logsigmoid(b) + logsigmoid(-a) + torch.log(-torch.expm1(-width * inverse_scale))
 
@@ -181,7 +181,7 @@ class _Logits(torch.autograd.Function):
 
 
 def _distances(mean: Tensor, log_scale: Tensor, num_states: int) -> tuple[Tensor, Tensor]:
-    """The ends of all cells from the mean, in units of the scale, (n, S + 1); and one over the scale."""
+    """Return the ends of all cells from the mean, in units of the scale, (n, S + 1); and one over the scale."""
     ends: Float[Tensor, " ends"] = torch.linspace(-1, 1, num_states + 1, dtype=mean.dtype, device=mean.device)
     inverse_scale = torch.exp(-log_scale.clamp(min=_SMALLEST_LOG_SCALE))
     return (ends - mean[:, None]).mul_(inverse_scale[:, None]), inverse_scale

@@ -11,7 +11,7 @@ from torch import nn
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """No gradients, and evaluation mode; afterwards every part is in the mode it was in."""
+    """Disable gradients and set evaluation mode inside the block; restore the mode of every part at the end."""
     modes = {part: part.training for part in module.modules()}
     module.eval()
     try:

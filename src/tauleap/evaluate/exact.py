@@ -108,7 +108,7 @@ def _generated(
     tolerance: float,
     condition: Tensor | None,
 ) -> Tensor:
-    """The law of x0 if x_1 has the law ``start``."""
+    """Return the distribution of x0 if x_1 has the distribution ``start``."""
     process = reverse.process
     sites, size = math.prod(shape), process.num_states
     eps, tolerance = _check.positive("eps", eps), _check.positive("tolerance", tolerance)
@@ -206,7 +206,7 @@ class _Model:
 
 
 def _integrate(model: _Model, law: Tensor, start: float, end: float, tolerance: float) -> Tensor:
-    """From ``start`` down to ``end``."""
+    """Return the distribution at ``end``, integrated down from ``start``."""
     t, step = start, (start - end) / 100
     slope = model.slope(law, t)
     while t > end:

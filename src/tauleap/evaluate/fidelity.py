@@ -65,7 +65,7 @@ class Fidelity:
 
     @property
     def comparable(self) -> bool:
-        """Whether it is comparable with published figures.
+        """Whether the result is comparable with published figures.
 
         That takes the Inception network as torch-fidelity has it, its own layers, 10 splits, 50,000 samples, and a
         reference of 10,000 pictures or more: FID is too large where they are few. Weights from a file are not looked
@@ -115,7 +115,7 @@ def fid_and_is(
     cache: str | os.PathLike[str] | None = None,
     progress: bool = False,
 ) -> Fidelity:
-    """FID between ``samples`` and ``reference``, and the Inception Score of ``samples``.
+    """Return the FID between ``samples`` and ``reference``, and the Inception Score of ``samples``.
 
     Both numbers depend on how many samples there are: FID falls with n and IS rises, so that figures of different n do
     not compare. Published ones use 50,000 samples and, for CIFAR-10, its 50,000 training pictures as the reference::
@@ -202,7 +202,7 @@ def fid_and_is(
 
 
 def _input(source: Any, name: str) -> tuple[Any, int | None]:
-    """What torch-fidelity takes, and how many pictures that is."""
+    """Return the input that torch-fidelity takes, and its number of pictures; None for an unknown number."""
     if isinstance(source, str) and not Path(source).exists() and Path(source).name == source and "." not in source:
         return source, _KNOWN.get(source)  # a name that torch-fidelity does not know either is refused there
     found = pictures(source, name=name)
@@ -210,7 +210,7 @@ def _input(source: Any, name: str) -> tuple[Any, int | None]:
 
 
 def _harmless(weights: str | os.PathLike[str]) -> Path:
-    """The file, if it holds tensors and nothing that runs: torch-fidelity would load any pickle."""
+    """Return the file after a check that it holds only tensors: torch-fidelity would run any pickle."""
     if not Path(weights).is_file():
         raise FileNotFoundError(f"weights must be a file, got {weights}, which does not exist")
     try:
@@ -235,7 +235,7 @@ def _torch_fidelity() -> ModuleType:
 
 @contextmanager
 def _giving(extractor: str | nn.Module) -> Iterator[None]:
-    """Has the adapter find ``extractor``, in the mode of evaluation."""
+    """Pass ``extractor``, in evaluation mode, to the adapter inside the block."""
     if isinstance(extractor, str):
         yield
         return
@@ -249,7 +249,7 @@ def _giving(extractor: str | nn.Module) -> Iterator[None]:
 
 @functools.cache
 def _adapter(fidelity: ModuleType) -> str:
-    """torch-fidelity takes classes by name, once and for all; this one stands for the object given at each call."""
+    """Return the name of a registered class through which torch-fidelity calls the given object."""
     base: Any = fidelity.FeatureExtractorBase
 
     class Given(base):

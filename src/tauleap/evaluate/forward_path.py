@@ -58,7 +58,7 @@ def forward_path(
 
 
 class Current:
-    """The reverse chain at a time u, against predictions from later times of the same path.
+    """Compare the reverse chain at a time u with predictions from later times of the same path.
 
     Args:
         reverse: The reverse process.

@@ -16,26 +16,26 @@ from tauleap.noise import ForwardProcess
 
 @lru_cache
 def joint_states(num_states: int, sites: int) -> Tensor:
-    """Every joint state, (S^D, D)."""
+    """Return every joint state, (S^D, D)."""
     axes = torch.meshgrid(*[torch.arange(num_states)] * sites, indexing="ij")
     return torch.stack([axis.reshape(-1) for axis in axes], dim=-1)
 
 
 def neighbours(table: Tensor) -> Tensor:
-    """At [n, d, v] the entry of ``table`` for joint state n with site d set to v: (S^D, D, S)."""
+    """Return at [n, d, v] the entry of ``table`` for joint state n with site d set to v: (S^D, D, S)."""
     return table.reshape(-1)[neighbour_numbers(table.shape[0], table.ndim)]
 
 
 @lru_cache
 def neighbour_numbers(num_states: int, sites: int) -> Tensor:
-    """At [n, d, v] the number of joint state n with site d set to v."""
+    """Return at [n, d, v] the number of joint state n with site d set to v."""
     strides = num_states ** torch.arange(sites - 1, -1, -1)
     steps = torch.arange(num_states) - joint_states(num_states, sites)[..., None]
     return torch.arange(num_states**sites)[:, None, None] + steps * strides[:, None]
 
 
 def joint_generator(rates: Tensor) -> Tensor:
-    """Generators on the joint space, (..., S^D, S^D), of jumps of one site at a time, ``rates`` (..., S^D, D, S)."""
+    """Return generators (..., S^D, S^D) on the joint space, for jumps of one site with ``rates`` (..., S^D, D, S)."""
     *times, count, sites, size = rates.shape
     out = rates.new_zeros(*times, count, count)
     out.scatter_add_(-1, neighbour_numbers(size, sites).reshape(count, -1).expand(*times, -1, -1), rates.flatten(-2))
@@ -44,17 +44,17 @@ def joint_generator(rates: Tensor) -> Tensor:
 
 
 def uniform_states(num_states: int, shape: tuple[int, ...]) -> Tensor:
-    """S samples, (S, *shape): in sample v every site is in state v."""
+    """Return S samples (S, *shape): in sample v every site is in state v."""
     return torch.arange(num_states).reshape(-1, *[1] * len(shape)).expand(-1, *shape).contiguous()
 
 
 def by_site(values: Tensor) -> Tensor:
-    """What belongs to ``uniform_states``, (S, *shape, S), as one matrix a site, (D, S, S): rows are the states."""
+    """Return values for ``uniform_states``, (S, *shape, S), as one matrix per site, (D, S, S), with a row per state."""
     return values.reshape(len(values), -1, values.shape[-1]).transpose(0, 1)
 
 
 def site_kernels(process: ForwardProcess, shape: tuple[int, ...], t: float, s: float = 0.0) -> Tensor:
-    """q_t|s of every site, (D, S, S), as ``kernel_from`` gives it in float64."""
+    """Return q_t|s of every site, (D, S, S), by ``kernel_from`` in float64."""
     states = uniform_states(process.num_states, shape)
     return by_site(process.kernel_from(states, t, s, dtype=torch.float64))
 

@@ -1,4 +1,4 @@
-"""Where a site is after a leap, as a law: what tau-leaping draws when all its rates are held for a time tau."""
+"""The distribution of a site after a leap: of the draw by tau-leaping with constant rates for a time tau."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SITES_AT_ONCE = 64
 
 
 def leap_laws(rates: Tensor, x: Tensor, tau: float, multiple_jumps: MultipleJumps) -> Tensor:
-    """Where each site is after a leap with the given rates (n, D, S) from x (n, D)."""
+    """Return the distribution of each site after a leap from x (n, D) with the given rates (n, D, S)."""
     exits, own = rates.sum(-1, keepdim=True), x[..., None]
     stays = torch.exp(-tau * exits)
     if multiple_jumps == "reject":
@@ -25,7 +25,7 @@ def leap_laws(rates: Tensor, x: Tensor, tau: float, multiple_jumps: MultipleJump
 
 
 def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
-    """The law of x + sum_v P_v (v - x), clamped: a compound Poisson law, by its characteristic function.
+    """Return the law of x + sum_v P_v (v - x), clamped: compound Poisson, by its characteristic function.
 
     It is taken on a circle, a few sites at a time, with one length for those.
     """
@@ -39,7 +39,7 @@ def _sum_of_jumps(rates: Tensor, x: Tensor, tau: float) -> Tensor:
 
 
 def _clamped_sum(rates: Tensor, x: Tensor, tau: float) -> Tensor:
-    """For sites with rates (n, S) and states x (n, 1); the circle is so long that what goes round is below rounding."""
+    """Return the law for rates (n, S) and states x (n, 1), on a circle so long that wrap-around is below rounding."""
     size = rates.shape[-1]
     displacement = torch.arange(size) - x
     length = 1 << math.ceil(math.log2(2 * max(size, _reach(tau * rates, displacement))))
@@ -52,7 +52,7 @@ def _clamped_sum(rates: Tensor, x: Tensor, tau: float) -> Tensor:
 
 
 def _reach(means: Tensor, displacement: Tensor) -> float:
-    """How far a sum of jumps goes but with probability exp(-37), where ``means`` of them of each length are expected.
+    """Return a distance that a sum of jumps, ``means`` expected of each length, exceeds with probability <= exp(-37).
 
     Chernoff's bound: P(sum > r) <= exp(K(a) - a r), K(a) = sum_v means_v (exp(a displacement_v) - 1), for any a > 0;
     here for a times the number of states from 1/16 to 64, so that no exponential overflows.

@@ -201,7 +201,7 @@ def has_any_order(reverse: ReverseProcess) -> bool:
 
 
 def _scored(data: Tensor, observed: Observed | None, missing: Tensor | None) -> Tensor:
-    """How many dimensions of each datapoint have a loss."""
+    """Return how many dimensions of each row have a loss."""
     out = torch.zeros_like(data, dtype=torch.bool)
     if observed is not None:
         if observed.mask.shape != data.shape:
@@ -215,7 +215,7 @@ def _scored(data: Tensor, observed: Observed | None, missing: Tensor | None) -> 
 
 
 def _neighbours_stderr(values: Tensor) -> Tensor:
-    """The standard error of the means of rows (n, k) that hold one draw from each of k strata.
+    """Return the standard error of the means of rows (n, k) that hold one draw from each of k strata.
 
     Their spread as a whole is no guide, since strata differ. Neighbours are taken together in pairs, the last three if
     k is odd: the variance within a group is on average at least the mean of those of its strata, and all strata count

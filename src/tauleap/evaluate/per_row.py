@@ -81,7 +81,7 @@ class Completions:
 
 
 def _counts(samples: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
-    """How many sites of each row have each state, (batch, S) for both."""
+    """Return how many sites of each row have each state, (batch, S) for both."""
     for name, x in (("samples", samples), ("reference", reference)):
         if not isinstance(x, Tensor) or x.dtype != torch.int64 or x.ndim < 2 or x.numel() == 0:
             given = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__

@@ -73,7 +73,7 @@ class FilePictures(Dataset[Tensor]):
 
 
 def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
-    """What ``source`` holds, to be read one at a time.
+    """Return the pictures of a folder, file or array, which are read one at a time.
 
     Args:
         source: a folder of PNG or JPEG files, such as ``tauleap sample`` writes, or of .npy files; a .npy file; an
@@ -103,7 +103,7 @@ def pictures(source: Any, *, name: str = "samples") -> Dataset[Tensor]:
 
 
 def _finished(request: Path) -> bool:
-    """Whether ``tauleap sample`` has listed the files: then parts are left by a killed process, or hold other files."""
+    """Return whether ``tauleap sample`` has listed the files, so that remaining parts do not belong to them."""
     try:
         return bool(safe_read.read_json(request, inside=request.parent)["files"])
     except (OSError, ValueError, TypeError, KeyError):

@@ -23,7 +23,7 @@ def draw_rolls(
     given: Bool[Tensor, "n steps"] | None = None,
     columns: int = 1,
 ) -> Figure:
-    """Melodies of pitches 0..127, 128 a rest, one panel each, on one scale; a grey line at every bar.
+    """Draw melodies of pitches 0..127 (128 is a rest), one panel each on one scale, with a grey line at every bar.
 
     Notes that are ``given`` are grey, and a black line stands wherever what is given begins or ends.
     """
@@ -60,7 +60,7 @@ def draw_rolls(
 
 
 def _notes(row: list[int], known: list[bool]) -> list[tuple[int, int, int]]:
-    """(start, end, pitch) of equal neighbours that are both given or both not."""
+    """Return (start, end, pitch) of runs of equal states that are all given or all not given."""
     out, start = [], 0
     for at in range(1, len(row) + 1):
         if at == len(row) or row[at] != row[start] or known[at] != known[start]:

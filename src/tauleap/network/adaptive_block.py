@@ -11,7 +11,7 @@ from tauleap.network.rotary import Rotation
 
 
 def zeroed(layer: nn.Linear) -> nn.Linear:
-    """The same layer with the weight and, if there is one, the bias zero."""
+    """Set the weight and the bias, if there is one, of a layer to zero, and return the layer."""
     nn.init.zeros_(layer.weight)
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
@@ -28,7 +28,7 @@ class SwiGLU(nn.Module):
         self.output = nn.Linear(hidden, width, bias=bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """(..., width) -> (..., width)."""
+        """Return the output (..., width) for an input (..., width)."""
         gate, value = self.input(h).chunk(2, dim=-1)
         return self.output(F.silu(gate) * value)
 
@@ -45,7 +45,7 @@ class AdaptiveBlock(nn.Module):
         self.modulation = zeroed(nn.Linear(width, 6 * width))
 
     def forward(self, h: Tensor, embedding: Tensor, rotation: Rotation) -> Tensor:
-        """(B, D, width) -> (B, D, width)."""
+        """Return the hidden states (B, D, width) after this layer."""
         scale_1, offset_1, gate_1, scale_2, offset_2, gate_2 = self.modulation(embedding).unsqueeze(1).chunk(6, dim=-1)
         update = self.attention(torch.addcmul(offset_1, 1 + scale_1, self.norm(h)), rotation)
         h = torch.addcmul(h, gate_1, self.dropout(update))

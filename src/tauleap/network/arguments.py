@@ -87,7 +87,7 @@ class Arguments:
         *,
         return_hidden: bool = False,
     ) -> object:
-        """Return the output of the network, whatever it is: networks of users return what they like.
+        """Return the output of the network without a check, since networks of users may return anything.
 
         Args:
             network: The network, or one that wraps it with the same parameters.

@@ -22,7 +22,7 @@ class SelfAttention(nn.Module):
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, h: Tensor, rotation: Rotation | None = None) -> Tensor:
-        """(B, D, width) -> (B, D, width); queries and keys are turned by ``rotation``."""
+        """Return the attention output (B, D, width); ``rotation`` turns queries and keys."""
         q, k, v = self.qkv(h).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         if rotation is not None:
             q, k = rotation.rotate(q), rotation.rotate(k)

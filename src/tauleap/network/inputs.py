@@ -19,40 +19,40 @@ TIME_SCALE = 1000.0
 
 
 def check_sizes(**sizes: int) -> None:
-    """Raises unless every named size is a whole number above 0."""
+    """Raise an error unless every named size is a whole number above 0."""
     for name, size in sizes.items():
         _check.integer(name, size, least=1)
 
 
 def check_even(**sizes: int) -> None:
-    """Raises unless every named size is an even number above 0."""
+    """Raise an error unless every named size is an even number above 0."""
     for name, size in sizes.items():
         if _check.integer(name, size, least=2) % 2:
             raise ValueError(f"{name} must be even, got {size!r}")
 
 
 def check_shape(shape: Sequence[int], name: str = "shape") -> tuple[int, ...]:
-    """The shape as a tuple; raises unless it is one or more whole numbers above 0."""
+    """Return the shape as a tuple; raise an error unless it is one or more whole numbers above 0."""
     if not isinstance(shape, Sequence) or not shape:
         raise ValueError(f"{name} must be one or more whole numbers, as (2,) or (3, 32, 32), got {shape!r}")
     return tuple(_check.integer(f"every entry of {name}", side, least=1) for side in shape)
 
 
 def check_heads(width: int, heads: int) -> None:
-    """Raises unless the heads share the width equally."""
+    """Raise an error unless the heads share the width equally."""
     check_sizes(width=width, heads=heads)
     if width % heads:
         raise ValueError(f"width must be a multiple of heads, got width={width} and heads={heads}")
 
 
 def check_dropout(dropout: float) -> None:
-    """Raises unless 0 <= dropout < 1."""
+    """Raise an error unless 0 <= dropout < 1."""
     if not 0 <= dropout < 1:
         raise ValueError(f"dropout must lie in [0, 1), got {dropout!r}")
 
 
 def check_call(x: Tensor, t: Tensor, observed: Tensor | None) -> None:
-    """Raises where dtypes and shapes do not fit each other; values are not looked at."""
+    """Raise an error if dtypes or shapes do not match; values are not checked."""
     if x.is_floating_point() or x.dtype == torch.bool:
         raise TypeError(f"x must hold integers, the states 0..S-1, got {x.dtype}: write x.long()")
     if not t.is_floating_point():
@@ -67,19 +67,19 @@ def check_call(x: Tensor, t: Tensor, observed: Tensor | None) -> None:
 
 
 def normalise(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
-    """The states 0..S-1 on the line from -1 to 1, for data whose states have an order."""
+    """Return the states 0..S-1 as numbers from -1 to 1, for data whose states have an order."""
     # bfloat16 cannot distinguish 256 levels, so the arithmetic is never narrower than float32.
     wide = torch.promote_types(dtype, torch.float32)
     return (x.to(wide) * (2 / (num_states - 1)) - 1).to(dtype)
 
 
 def one_hot(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
-    """(B, *shape) -> (B, *shape, S), directly in ``dtype`` and without the device synchronisation of torch's own."""
+    """Return the one-hot vectors (B, *shape, S) in ``dtype``, without the synchronisation of that of torch."""
     return torch.zeros(*x.shape, num_states, dtype=dtype, device=x.device).scatter_(-1, x.unsqueeze(-1), 1)
 
 
 def mark(h: Tensor, vector: Tensor, observed: Tensor | None) -> Tensor:
-    """Adds a learned vector (width,) to h (B, *shape, width) at the given sites.
+    """Add a learned vector (width,) to h (B, *shape, width) at the observed sites.
 
     With no mask it adds nothing, but the vector still gets its gradient of zero: training over several processes waits
     for the gradient of every parameter.
@@ -89,7 +89,7 @@ def mark(h: Tensor, vector: Tensor, observed: Tensor | None) -> Tensor:
 
 
 def sinusoidal(position: Tensor, size: int) -> Tensor:
-    """(N,) positions, whole or not -> (N, size): sines, then cosines, of angular frequencies from 1 down to 1e-4."""
+    """Return sines and cosines (N, size) of positions (N,), at angular frequencies from 1 down to 1e-4."""
     dtype = torch.promote_types(position.dtype, torch.float32)
     frequencies = torch.logspace(0, -4, size // 2, device=position.device, dtype=dtype)
     angles = position.to(dtype).unsqueeze(-1) * frequencies
@@ -119,7 +119,7 @@ class TimeEmbedding(nn.Module):
             self.out = nn.Linear(hidden, out)
 
     def forward(self, t: Tensor) -> Tensor:
-        """() or (B,) -> (1, out) or (B, out); one time that was expanded to a batch is embedded once, to (1, out)."""
+        """Return the embedding (1, out) or (B, out) of times () or (B,); an expanded time is embedded once."""
         if self.constant is not None:
             return self.constant
         if t.ndim and t.stride(0) == 0:
@@ -155,5 +155,5 @@ class FiLM(nn.Module):
         nn.init.ones_(self.linear.bias[:width])
 
     def forward(self, embedding: Tensor) -> Modulation:
-        """(B, time_width) -> a scale and an offset of (B, width) each."""
+        """Return a scale and an offset of (B, width) each, from a time embedding (B, time_width)."""
         return Modulation(*self.linear(embedding).chunk(2, dim=-1))

@@ -7,18 +7,18 @@ from torch import Tensor, nn
 
 
 def label_vectors(num_classes: int | None, width: int) -> nn.Embedding | None:
-    """One for each label and a last one for "not known"; None where there are no labels."""
+    """Return a vector for each label and a last one for "not known"; None if there are no labels."""
     return None if num_classes is None else nn.Embedding(num_classes + 1, width)
 
 
 def num_labels(network: object) -> int | None:
-    """How many classes a network was built with, by its vectors ``classes``; None where it has none."""
+    """Return the number of classes of a network, by its vectors ``classes``; None if it has no classes."""
     vectors = getattr(network, "classes", None)
     return vectors.num_embeddings - 1 if isinstance(vectors, nn.Embedding) else None
 
 
 def add_label(embedding: Tensor, vectors: nn.Embedding | None, condition: Tensor | None, batch: int) -> Tensor:
-    """``embedding`` (1 or B, width) and the vectors of the labels, int64 (B,); "not known" if there are none."""
+    """Return ``embedding`` (1 or B, width) plus the vectors of the labels, int64 (B,); "not known" for None."""
     if vectors is None:
         if condition is not None:
             raise ValueError("condition was given to a network without labels: build it with num_classes=...")

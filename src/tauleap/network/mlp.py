@@ -34,7 +34,7 @@ class ResidualBlock(nn.Module):
         self.film = FiLM(time_width, width)
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        """(B, ..., width) -> (B, ..., width)."""
+        """Return the hidden states (B, ..., width) after this block."""
         return self.film(embedding).modulate(self.norm(h + self.mlp(h)))
 
 

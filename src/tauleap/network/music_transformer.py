@@ -40,7 +40,7 @@ class EncoderLayer(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        """(B, D, width) -> (B, D, width)."""
+        """Return the hidden states (B, D, width) after this layer."""
         modulation = self.film(embedding)
         h = modulation.modulate(self.attention_norm(h + self.dropout(self.attention(h))))
         return modulation.modulate(self.mlp_norm(h + self.dropout(self.mlp(h))))

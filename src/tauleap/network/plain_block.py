@@ -22,7 +22,7 @@ class LocalMixing(nn.Module):
         self.weight = nn.Parameter(torch.zeros(width, 1, 1, _SITES))
 
     def forward(self, h: Tensor) -> Tensor:
-        """(B, D, width) -> (B, D, width)."""
+        """Return the hidden states (B, D, width) after this layer."""
         # On a CPU torch's convolution over two axes takes half the time of that over one.
         images = h.transpose(1, 2).unsqueeze(2)
         mixed = F.conv2d(images, self.weight, padding=(0, _SITES // 2), groups=h.shape[2])
@@ -50,7 +50,7 @@ class PlainBlock(nn.Module):
             nn.init.zeros_(layer.weight)
 
     def forward(self, h: Tensor, rotation: Rotation) -> Tensor:
-        """(B, D, width) -> (B, D, width)."""
+        """Return the hidden states (B, D, width) after this layer."""
         h = h + self.local(self.local_norm(h))
         h = h + self.dropout(self.attention(self.attention_norm(h), rotation))
         return h + self.dropout(self.mlp(self.mlp_norm(h)))

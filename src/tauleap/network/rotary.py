@@ -16,7 +16,7 @@ class Rotation(NamedTuple):
 
     @classmethod
     def of_length(cls, length: int, size: int, like: Tensor) -> Rotation:
-        """For ``length`` positions and heads of an even ``size``, on the device and in the dtype of ``like``."""
+        """Return the rotation for ``length`` positions and heads of an even ``size``, like the tensor ``like``."""
         dtype = torch.promote_types(like.dtype, torch.float32)
         frequencies = 10000.0 ** -torch.arange(0, 1, 2 / size, device=like.device, dtype=dtype)
         angles = torch.arange(length, device=like.device, dtype=dtype).unsqueeze(-1) * frequencies

@@ -229,7 +229,7 @@ class UNet(Network):
         return self
 
     def _encode(self, x: States, observed: SiteMask | None) -> Tensor:
-        """Intensities from -1 to 1, and the channels that say where the mask is and what is given."""
+        """Return intensities from -1 to 1, with channels that mark masked pixels and observed ones."""
         dtype = self.input.weight.dtype
         if self.masked:
             hidden = x == self.num_states - 1

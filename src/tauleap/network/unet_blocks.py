@@ -12,7 +12,7 @@ from tauleap import _device
 
 
 def group_norm(channels: int) -> nn.GroupNorm:
-    """Group norm with up to 32 groups of at least four channels; ``channels`` must be a multiple of four."""
+    """Return a group norm with up to 32 groups of at least four channels; ``channels`` must be a multiple of four."""
     return nn.GroupNorm(gcd(32, channels // 4), channels, eps=1e-6)
 
 
@@ -31,7 +31,7 @@ class ConvolutionBlock(nn.Module):
         self.shortcut = nn.Identity() if same else nn.Conv2d(in_channels, out_channels, 1)
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        """(B, in_channels, H, W) -> (B, out_channels, H, W); ``embedding`` has already been through SiLU."""
+        """Return the output (B, out_channels, H, W); SiLU was already applied to ``embedding``."""
         update = self.convolution_1(F.silu(self.norm_1(h))) + self.time(embedding)[:, :, None, None]
         update = self.convolution_2(self.dropout(F.silu(self.norm_2(update))))
         return (self.shortcut(h) + update) / sqrt(2)
@@ -49,7 +49,7 @@ class PixelAttention(nn.Module):
         nn.init.zeros_(self.out.bias)
 
     def forward(self, h: Tensor) -> Tensor:
-        """(B, channels, H, W) -> (B, channels, H, W)."""
+        """Return the output, with the shape (B, channels, H, W) of the input."""
         pixels = self.norm(h).flatten(2).transpose(1, 2)
         update = self.out(_attend(*self.qkv(pixels).chunk(3, dim=-1)))
         return (h + update.transpose(1, 2).view_as(h)) / sqrt(2)
@@ -74,7 +74,7 @@ class Stage(nn.Module):
         self.attention = PixelAttention(out_channels) if attention else nn.Identity()
 
     def forward(self, h: Tensor, embedding: Tensor) -> Tensor:
-        """(B, in_channels, H, W) -> (B, out_channels, H, W)."""
+        """Return the output (B, out_channels, H, W)."""
         return self.attention(self.convolution(h, embedding))
 
 
@@ -86,5 +86,5 @@ class Upsample(nn.Module):
         self.convolution = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, h: Tensor) -> Tensor:
-        """(B, channels, H, W) -> (B, channels, 2 H, 2 W)."""
+        """Return the output (B, channels, 2 H, 2 W)."""
         return self.convolution(F.interpolate(h, scale_factor=2.0, mode="nearest"))

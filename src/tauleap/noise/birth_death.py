@@ -77,7 +77,7 @@ class BirthDeath(ForwardProcess):
 
 
 def _around_circle_by_cosines(mean: Tensor, size: int) -> Tensor:
-    """g(n) = sum_k exp(-mean (1 - cos(pi k / S))) cos(pi k n / S) / 2S."""
+    """Return g(n) = sum_k exp(-mean (1 - cos(pi k / S))) cos(pi k n / S) / 2S."""
     angle = math.pi / size * torch.arange(2 * size, dtype=mean.dtype, device=mean.device)
     decay = torch.exp(-2 * mean[:, None] * torch.sin(angle / 2) ** 2)
     # The angles are reduced as whole numbers first: cos of a large argument would cost the digits won above.
@@ -86,7 +86,7 @@ def _around_circle_by_cosines(mean: Tensor, size: int) -> Tensor:
 
 
 def _around_circle_by_bessel(mean: Tensor, size: int) -> Tensor:
-    """g(n) = sum_m exp(-mean) I_|n + 2 S m|(mean), every entry right in relative terms.
+    """Return g(n) = sum_m exp(-mean) I_|n + 2 S m|(mean), every entry right in relative terms.
 
     The ratios ``r_n = I_{n+1} / I_n`` come from their downward recurrence ``r_{n-1} = mean / (2 n + mean r_n)``, which
     forgets its start and only adds positive numbers. For ``mean < S^2 / 10`` what lies beyond two turns, or 40 steps,

@@ -23,7 +23,7 @@ def _identity(t: Time) -> object:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two results of ``_identity`` stand for the same times; a tensor that counts no writes never does."""
+    """Return whether two results of ``_identity`` are the same times; false for tensors that count no writes."""
     if isinstance(one, tuple) and isinstance(other, tuple):
         return one[0] is other[0] and one[1] == other[1]
     return isinstance(one, float | int) and one == other

@@ -20,7 +20,7 @@ from tauleap._shapes import Law, PerSite, PerState, States
 
 
 def along_batch(values: Tensor, ndim: int) -> Tensor:
-    """``values`` of shape () or (batch,) with axes of size 1 behind them, ready to meet a tensor of ``ndim`` axes."""
+    """Return ``values`` of shape () or (batch,) with axes of size 1 appended, to broadcast with ``ndim`` axes."""
     return values.reshape(values.shape + (1,) * (ndim - values.ndim)) if values.ndim else values
 
 

@@ -89,7 +89,7 @@ class MatrixExponential:
         return out
 
     def _by_products(self, mean: Tensor, largest: float) -> Tensor:
-        """For ``mean``, lam c in quarters, of which ``largest`` is the largest."""
+        """Return the exponentials by products; ``mean`` is lam c in quarters, and ``largest`` its maximum."""
         self._keep(min(int(largest) + 1, self._apart))
         number, weights = mean.long(), _weights(mean.frac())
         near = number if largest < self._apart else number % self._apart
@@ -112,13 +112,13 @@ class MatrixExponential:
 
     @torch.inference_mode(False)
     def _keep(self, count: int) -> None:
-        """Makes E_j for all j < count at least, twice as many with each turn."""
+        """Compute E_j for all j < count at least, doubling their number each time."""
         while len(self._cached) < count:
             self._cached = torch.cat([self._cached, _stochastic(self._cached @ self._next(self._cached[-1]))])
 
     @torch.inference_mode(False)
     def _keep_far(self, count: int) -> None:
-        """Makes E_jn for all j < count."""
+        """Compute E_jn for all j < count."""
         if len(self._far) < count:
             step, more = self._next(self._cached[self._apart - 1]), [*self._far]
             while len(more) < count:
@@ -126,7 +126,7 @@ class MatrixExponential:
             self._far = torch.stack(more)
 
     def _next(self, powers: Tensor) -> Tensor:
-        """E_{j+1} from E_j."""
+        """Return E_{j+1}, given E_j."""
         return powers @ self._sums(_weights(self._terms.new_ones(1)))[0]
 
     def _by_squaring(self, mean: Tensor) -> Tensor:
@@ -162,10 +162,10 @@ class MatrixExponential:
 
 
 def _stochastic(matrices: Tensor) -> Tensor:
-    """With rows that sum to 1 again, or the rounding of many products would add up."""
+    """Return the matrices with rows that sum to 1 again, since rounding errors of many products would add up."""
     return matrices / matrices.sum(-1, keepdim=True)
 
 
 def _weights(mean: Tensor) -> Tensor:
-    """exp(-mean / 4) mean^k, (n, terms): by products alone, and so to full relative accuracy."""
+    """Return exp(-mean / 4) mean^k, (n, terms), by products alone and so to full relative accuracy."""
     return torch.linalg.vander(mean, N=_TERMS).mul_(torch.exp(mean * -_APART)[:, None])

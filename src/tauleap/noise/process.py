@@ -39,7 +39,7 @@ class ForwardProcess(nn.Module, ABC):
     """
 
     ordinal: bool = False
-    """Whether neighbouring states are alike, so that adding jumps means something."""
+    """Whether neighbouring states are similar, so that jumps can be added."""
     mask: int | None = None
     """The mask of absorbing noise: each data state jumps to it at rate beta(t) and nowhere else, and it is never left.
     Samplers and objectives that fill masked sites work for every process that declares it."""
@@ -77,7 +77,7 @@ class ForwardProcess(nn.Module, ABC):
 
     @property
     def all_states_are_data(self) -> bool:
-        """Whether data may have every state, as it mostly may."""
+        """Whether data may have every state; false, for instance, for a process with a mask."""
         return self.cached("all_data", lambda: bool(self.data_states.all()))
 
     def kernel(self, t: Time, s: Time = 0.0) -> Kernel:
@@ -90,7 +90,7 @@ class ForwardProcess(nn.Module, ABC):
         c = self.noise_between(s, t)
 
         def make() -> DenseKernel:
-            # A process may compute the kernel of one amount of noise on the CPU, where that number is.
+            # One amount of noise may be on the CPU, and with it its kernel, which is moved to the tables.
             matrices = self.exponential(c.reshape(-1))
             return DenseKernel(matrices if c.ndim else _device.moved_to(matrices[0], self.tables_device))
 
@@ -117,7 +117,7 @@ class ForwardProcess(nn.Module, ABC):
         exponential = self.cached("exponential", self._matrix_exponential)
         if _device.is_host(exponential.device) or not c.numel():
             return exponential(c.to(exponential.device))
-        # Where the noise is on the device, the host knows no more than that it is not beyond that of time 1.
+        # Reading c from an accelerator would wait for it; the noise at time 1 is an upper bound without waiting.
         largest = float(c.max() if _device.is_host(c.device) else self.schedule.total(1.0))
         return exponential(_device.moved_to(c, exponential.device), largest)
 
@@ -263,7 +263,7 @@ class ForwardProcess(nn.Module, ABC):
         return _draw.categorical(self._base_rates_at(x, sites), generator).to(x.device)
 
     def jump_rates(self) -> DenseKernel:
-        """The off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
+        """Return the off-diagonal part of R_b as an operator: rows are rates from a state, columns rates into it."""
         return self.cached("jumps", lambda: DenseKernel(self._checked_generator().clone().fill_diagonal_(0.0)))
 
     def base_exit_rates(self) -> Law:
@@ -307,7 +307,7 @@ class ForwardProcess(nn.Module, ABC):
             )
 
     def _check_sites(self, shape: torch.Size, name: str) -> None:
-        """Refuses a (batch, *shape) that a process whose sites differ does not have."""
+        """Raise an error for a shape (batch, *shape) that differs from that of a process with a law per site."""
 
     def _timed(self, base_rates: Callable[..., PerState], x: States, t: Time, dtype: torch.dtype | None) -> PerState:
         x = self._check_states(x, "x")
@@ -339,7 +339,7 @@ class ForwardProcess(nn.Module, ABC):
         return own or next((buffer.device for buffer in self.buffers()), self._moved_to)
 
     def _checked_generator(self) -> Tensor:
-        """What ``generator`` gave, looked at once: a process of a user's own may have got it wrong.
+        """Return the generator, which is checked once, since users define processes of their own.
 
         It is moved to the other tables, as a process that computes its generator makes it on the CPU.
         """
@@ -363,7 +363,7 @@ class ForwardProcess(nn.Module, ABC):
             self._derived.clear()
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ForwardProcess:
-        """Moves the float64 buffers without casting them; where a device has no float64 they stay on the CPU."""
+        """Move the float64 buffers without casting them; they stay on the CPU if the device has no float64."""
         before = self.tables_device
         exact = {name: b for name, b in self._buffers.items() if b is not None and b.dtype == torch.float64}
         for name in exact:

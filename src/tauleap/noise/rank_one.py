@@ -24,7 +24,7 @@ _DOMINANT = 0.9  # with more mass in one state, float32 leaves fewer than six di
 
 
 class LawFacts(NamedTuple):
-    """What arithmetic must know of a law, as plain numbers: found once, since looking makes the host wait."""
+    """Hold properties of a law as plain numbers, which are read from the device once, since reading waits."""
 
     least: float
     least_positive: float
@@ -37,7 +37,7 @@ class LawFacts(NamedTuple):
 
     @staticmethod
     def of(law: Law) -> LawFacts:
-        """Return the facts about ``law``, (S,) or (*shape, S), by one look at the device."""
+        """Return the properties of ``law``, (S,) or (*shape, S), by one read from the device."""
         positive = torch.where(law > 0, law, torch.inf).min()
         spread = (law.amax(-1) < 1).any()
         dominated = ((law > _DOMINANT) & (law < 1)).any()

@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def stationary_law(generator: Tensor) -> Tensor:
-    """The law pi with ``pi R = 0``, by the elimination of Grassmann, Taksar and Heyman (1985).
+    """Return the law pi with ``pi R = 0``, by the elimination of Grassmann, Taksar and Heyman (1985).
 
     It subtracts nothing, so small probabilities keep their digits. States that the chain leaves for good get 0.
     """
@@ -30,13 +30,13 @@ def stationary_law(generator: Tensor) -> Tensor:
 
 
 def in_detailed_balance(generator: Tensor, law: Tensor) -> bool:
-    """Whether ``pi_i R_ij = pi_j R_ji`` for a law that is positive everywhere."""
+    """Return whether ``pi_i R_ij = pi_j R_ji`` for a law that is positive everywhere."""
     flow = law[:, None] * generator
     return bool((law > 0).all()) and bool(torch.allclose(flow, flow.mT, rtol=1e-10, atol=1e-290))
 
 
 def _recurrent_states(generator: Tensor) -> Tensor:
-    """Indices of the one closed class; an error where there are several, for then the law is not unique."""
+    """Return the indices of the closed class; raise an error if there are several, since the law is not unique."""
     reach = (generator > 0).to(generator.dtype)
     reach.fill_diagonal_(1.0)
     paths = 1

@@ -58,7 +58,7 @@ class DiscreteTimeElbo(Objective):
         return Loss(prior + steps + reconstruction, terms)
 
     def _term(self, batch: LossBatch) -> tuple[torch.Tensor, torch.Tensor]:
-        """The term of the draw's k: as one of the steps, or as the reconstruction where k is 1."""
+        """Return the term of the k that was drawn: that of a step, or the reconstruction if k is 1."""
         number = (batch.t * self.steps).round()
         t, s = number / self.steps, (number - 1) / self.steps
         on_grid = ((batch.t - t).abs() * self.steps < 1e-3) & (number >= 1)

@@ -146,7 +146,7 @@ class LossBatch(ABC):
         return self._at[which]
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:
-        """Return values at the drawn times, weighted so that their mean is ``factor`` times the mean over the times.
+        """Return values times importance weights, whose expectation is ``factor`` times the mean over the times.
 
         Args:
             values: One number per sample.

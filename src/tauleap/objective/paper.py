@@ -65,7 +65,7 @@ class PaperElbo(Objective):
         return Loss(value, {"outflow": outflow, "signal": signal})
 
     def _signal_weight(self, batch: LossBatch) -> Float[Tensor, " batch"]:
-        """1 / N, and 0 where nothing can jump; in float64."""
+        """Return 1 / N in float64, and 0 where no site can jump."""
         process, x = batch.reverse.process, batch.x_tilde
         dtype = _device.widest_dtype(x.device)
         exits = process.exit_rate(x, batch.t, dtype=dtype).masked_fill(~batch.scored, 0.0)

@@ -117,7 +117,7 @@ class ReverseAt:
 
     @cached_property
     def reversal(self) -> Reversal:
-        """The formula at x and t, for callers that bring posteriors of their own."""
+        """The reverse-rate formula at x and t, as a function of any posterior."""
         return structure_of(self.process).at(self.x, self.t, self.kernel)
 
     @property
@@ -276,11 +276,11 @@ class ReverseAt:
         return structure_of(self.process).first_jump(self.x, float(self.t), s, self.posterior, free, generator)
 
     def with_own_evidence(self, y: States, s: Time) -> Posterior:
-        """Return the posterior if each site's own state were y at s, and all other sites were unchanged.
+        """Return the posterior with the evidence x at t of each site's own state replaced by y at s.
 
             p(x0) q_s|0(y | x0) / q_t|0(x | x0)
 
-        As long as the other sites do not move, this is the denoiser's prediction for y at s.
+        As long as the other sites are unchanged, this is the denoiser's prediction for y at s.
 
         Args:
             y: The states to assume.

@@ -56,10 +56,10 @@ class Structure(ABC):
 
     @abstractmethod
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """Return ``posterior``, given for x at t, as it would be if each site's own state were y at s.
+        """Return ``posterior`` with the evidence x at t of each site's own state replaced by y at s.
 
         The posterior of a site has two sources, ``p(x0 | x) ~ r(x0) q_t|0(x | x0)``: the other sites, r, and the site's
-        own state, q. The second is known exactly and is exchanged: ``p(x0) q_s|0(y | x0) / q_t|0(x | x0)``. The
+        own state, q. The second is known exactly and is replaced: ``p(x0) q_s|0(y | x0) / q_t|0(x | x0)``. The
         posterior stays as it is where y cannot be reached from any x0 that x allows.
         """
 
@@ -99,11 +99,11 @@ class Reversal(ABC):
 
     @abstractmethod
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
-        """Return the probability to leave x in a step to s, as ``exit_rate``, and draws of destinations."""
+        """Return the probabilities of leaving x in a step to s, as ``exit_rate``, and draws of destinations."""
 
 
 class RateComparison(NamedTuple):
-    """h against the truth, one number per site."""
+    """Hold a comparison of the reverse rates h with the rates c given x0, one number per site."""
 
     cost: PerSite
     """``total - weight * signal``, or ``-weight * signal``; differentiable with respect to the logits."""
@@ -114,7 +114,7 @@ class RateComparison(NamedTuple):
 
 
 class LossRequest(NamedTuple):
-    """What to compute: the divergence, or ``[total] - weight * signal``; and whether its gradient too."""
+    """Select the terms of a loss: the divergence, or ``[total] - weight * signal``, with or without its gradient."""
 
     divergence: bool
     total: bool
@@ -123,7 +123,7 @@ class LossRequest(NamedTuple):
 
 
 class LossResult(NamedTuple):
-    """The requested numbers; a divergence has no ``total`` and ``signal``."""
+    """Hold the numbers of a :class:`LossRequest`; a divergence has no ``total`` and ``signal``."""
 
     cost: Tensor
     total: Tensor | None
@@ -132,17 +132,17 @@ class LossResult(NamedTuple):
 
 
 class PosteriorExpectation(ABC):
-    """h as a function of the posterior, at given states x and times."""
+    """Define an expectation h under the posterior, such as the reverse rates, at given states x and times."""
 
     x: States
 
     @abstractmethod
     def under(self, posterior: Posterior) -> PerState:
-        """Return h, in the dtype of the logits."""
+        """Return the expectation h under a posterior, in the dtype of its logits."""
 
     @abstractmethod
     def given(self, x0: States, dtype: torch.dtype) -> PerState:
-        """Return c(x0): h if x0 were known."""
+        """Return c(x0), the expectation h under a posterior that is certain of x0."""
 
     @full_precision
     def given_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
@@ -186,7 +186,7 @@ class PosteriorExpectation(ABC):
 
 
 class _WithGradient(torch.autograd.Function):
-    """One number per site whose gradient with respect to the logits is computed with it."""
+    """Compute one number per site together with its gradient with respect to the logits."""
 
     @staticmethod
     def forward(
@@ -208,7 +208,7 @@ class _WithGradient(torch.autograd.Function):
 
 
 def replaced_logits(posterior: Posterior, logits: PerState) -> Posterior:
-    """Return the posterior of the new logits; sites where all of them are -inf keep their old ones."""
+    """Return the posterior of the new logits; sites where all of these are -inf keep the old ones."""
     impossible = (logits == -torch.inf).all(-1, keepdim=True)
     return Posterior(torch.where(impossible, posterior.logits, logits))
 

@@ -35,11 +35,11 @@ _BLOCK_ENTRIES = 2**24
 
 
 class ExitBound(ABC):
-    """E(x) between two amounts of noise. Results are float64, where the states are."""
+    """Bound the exit rate of each site between two amounts of noise, in float64 on the device of the states."""
 
     @abstractmethod
     def at(self, x: States, c: PerSample) -> PerSite:
-        """The bound of each site, for one c a sample."""
+        """Return the bound of each site, for one amount of noise c per sample."""
 
     @abstractmethod
     def next_event(
@@ -49,9 +49,9 @@ class ExitBound(ABC):
         c: PerSample,
         generator: torch.Generator | None,
     ) -> PerSample:
-        """Going down from c, where the Poisson process whose rate is the sum over the ``free`` sites has an event.
+        """Return the next event below c of the Poisson process whose rate is the sum over the ``free`` sites.
 
-        Below the lower end of the range what comes out says no more than that there was none in it.
+        A result below the lower end of the range means only that the range has no event.
         """
 
 
@@ -119,7 +119,7 @@ class DenseBound(ExitBound):
         return out
 
     def _interval(self, c: PerSample) -> Tensor:
-        """The number of the interval below c: one whose upper end is c, not its lower."""
+        """Return the number of the interval below c; at an end between two intervals, the lower one."""
         found = torch.searchsorted(self.ends.to(c.device), c) - 1
         return found.clamp(0, len(self.rates) - 1)
 
@@ -129,7 +129,7 @@ class DenseBound(ExitBound):
 
 
 def _bounds(process: ForwardProcess, c: Tensor) -> Tensor:
-    """E(x) at each c, (n, S)."""
+    """Return the bound E(x) at each c, (n, S)."""
     into = process.jump_rates().matrix  # [v, x]
     reachable = _reachable(into)
     block = max(1, _BLOCK_ENTRIES // into.numel())
@@ -150,7 +150,7 @@ def _bounds(process: ForwardProcess, c: Tensor) -> Tensor:
 
 
 def _reachable(rates: Tensor) -> Tensor:
-    """Whether [x0, x] can be at all: what is 0 besides is 0 by underflow."""
+    """Return whether x can be reached from x0, at [x0, x]; another entry of a kernel is 0 only by underflow."""
     reach = ((rates > 0) | torch.eye(len(rates), dtype=torch.bool, device=rates.device)).to(torch.float32)
     for _ in range(max(1, math.ceil(math.log2(len(rates))))):
         reach = ((reach @ reach) > 0).to(torch.float32)

@@ -20,7 +20,7 @@ from tauleap.reverse.bound import ExitBound
 
 
 class Given(TypedDict, total=False):
-    """The optional arguments of :meth:`ReverseProcess.at`, which every method of one line takes too."""
+    """The optional arguments of :meth:`ReverseProcess.at`, which its methods such as ``rates`` pass on."""
 
     observed: Observed | None
     condition: Tensor | None
@@ -77,9 +77,9 @@ class ReverseProcess(nn.Module):
             observed: sites that are given: they hold their values and do not jump. Default: none.
             condition: passed to the denoiser, such as class labels. Default: none.
             posterior: p(x0 | x), if it is known. Default: the denoiser is evaluated when it is first needed.
-            kernel: q_t|0, if it is known; x and t are then taken as checked. Default: that of the process.
-            checked: whether the caller has checked these arguments, as :meth:`check_states` does, and will check those
-                of the methods. Default: false.
+            kernel: q_t|0, if it is known; x and t are then not checked. Default: that of the process.
+            checked: whether the caller has checked these arguments, as :meth:`check_states` does, and those of the
+                methods, so that no check is repeated. Default: false.
 
         Returns:
             The reverse process at x and t.
@@ -225,7 +225,7 @@ class ReverseProcess(nn.Module):
         return self.at(x, t, **given).draw_step(s, generator=generator)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """Return ``posterior``, given for x at t, if each site's own state were y at s; see :class:`ReverseAt`.
+        """Return ``posterior`` with the evidence x at t of each site's own state replaced by y at s.
 
         Args:
             posterior: p(x0 | x).

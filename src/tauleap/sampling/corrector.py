@@ -227,7 +227,7 @@ def _gillespie(
     condition: Tensor | None,
     generator: torch.Generator | None,
 ) -> tuple[States, StepInfo]:
-    """The corrector's chain at a fixed time for the given time, each sample on its own clock (Appendix F.1)."""
+    """Run the corrector's chain at a fixed t for a duration, each sample on its own clock (Appendix F.1)."""
     out, jumps = x.clone(), torch.zeros_like(x)
     left = torch.full((len(x),), duration, dtype=torch.float64, device=x.device)
     going, evaluated = torch.arange(len(x), device=x.device), 0

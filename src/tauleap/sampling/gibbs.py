@@ -115,7 +115,7 @@ def site_ratios(
 
 
 def check_gibbs(process: ForwardProcess, selection: Selection) -> None:
-    """Raise a ValueError for a process of which a site's own state excludes some x0, unless it is absorbing."""
+    """Raise a ValueError unless all data states reach the same states, or the process is absorbing."""
     if process.mask is not None:
         if selection == "margin":
             raise ValueError(

@@ -109,7 +109,7 @@ class Sampler(ABC):
     for a sampler that is exact, and for ``NextReaction``, whose error of order 2 is that of a step of its own."""
 
     def check(self, process: ForwardProcess) -> None:
-        """Raise a ValueError for a process that this sampler does not suit, with a combination that works.
+        """Raise a ValueError, which names a suitable sampler, for a process that this sampler does not suit.
 
         Args:
             process: The forward process.

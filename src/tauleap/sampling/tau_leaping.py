@@ -120,7 +120,7 @@ def leap(
 def _one_by_one(
     x: Tensor, outgoing: OutgoingJumps, jumps: Tensor, total: int, generator: torch.Generator | None
 ) -> Tensor:
-    """x + sum_v P_v (v - x), a draw for each of the ``total`` jumps."""
+    """Return x + sum_v P_v (v - x), with a draw for each of the ``total`` jumps."""
     moving = torch.arange(len(x), device=x.device).repeat_interleave(jumps, output_size=total)
     to = outgoing.draw(moving, generator)
     return x.clone().index_add_(0, moving, to - x.index_select(0, moving))
@@ -129,7 +129,7 @@ def _one_by_one(
 def _for_every_state(
     x: Tensor, tau: float, rates: PerState, generator: torch.Generator | None
 ) -> tuple[Tensor, Tensor]:
-    """The same with P_v for every state v, and how many jumps there were."""
+    """Return x + sum_v P_v (v - x), with a draw of P_v for every state v, and the number of jumps."""
     rows = rates.reshape(len(x), -1)
     moved, jumps = torch.empty_like(x), torch.empty_like(x)
     states = torch.arange(rows.shape[-1], device=x.device)

@@ -16,7 +16,7 @@ from tauleap.testing.laws import random_law
 
 
 def process(name: str, num_states: int = 3) -> ForwardProcess:
-    """One of the paper's four kinds of noise, with ``num_states`` data states."""
+    """Return one of the paper's four kinds of noise, with ``num_states`` data states."""
     if name == "uniform":
         return Uniform(num_states, Constant(2.0 / num_states))
     if name == "absorbing":
@@ -36,7 +36,7 @@ LEAPS: tuple[tuple[str, MultipleJumps], ...] = tuple(
 
 
 def of_every_kind() -> dict[str, ForwardProcess]:
-    """Processes of four states, for two sites where these differ: all formulae, and generators without a structure."""
+    """Return processes of four states for every formula, with two sites if these differ, and dense generators."""
     size = 4
     cycle = torch.eye(size).roll(1, 1) - torch.eye(size)
     to_last = torch.zeros(size, size).index_fill_(1, torch.tensor([size - 1]), 1.0) - torch.eye(size)
@@ -56,14 +56,14 @@ def of_every_kind() -> dict[str, ForwardProcess]:
 
 
 def correlated(name: str, sites: int, num_states: int = 3, seed: int = 1) -> tuple[ReverseProcess, Tensor]:
-    """A reverse process and the law of its data, (S,)*D, in which the sites depend on each other."""
+    """Return a reverse process and the law of its data, (S,)*D, in which the sites depend on each other."""
     forward = process(name, num_states)
     law = random_law(forward.data_states.expand(sites, -1), seed)
     return ReverseProcess(forward, ExactDenoiser(law, forward)), law
 
 
 def smooth(name: str, sites: int, num_states: int = 6) -> tuple[ReverseProcess, Tensor]:
-    """The same with a law that changes little from state to state."""
+    """Return a reverse process and a law of data that changes little from state to state."""
     forward = process(name, num_states)
     place = torch.linspace(-1.0, 1.0, num_states, dtype=torch.float64)
     axes = torch.meshgrid(*[place] * sites, indexing="ij")
@@ -74,13 +74,13 @@ def smooth(name: str, sites: int, num_states: int = 6) -> tuple[ReverseProcess, 
 
 
 def draws(law: Tensor, number: int, generator: torch.Generator) -> Tensor:
-    """Joint states (number, D) from ``law`` (S,)*D."""
+    """Draw joint states (number, D) from ``law`` (S,)*D."""
     drawn = torch.multinomial(law.reshape(-1), number, replacement=True, generator=generator)
     return torch.stack([drawn // law.shape[0] ** place % law.shape[0] for place in reversed(range(law.ndim))], dim=-1)
 
 
 def counts(x: Tensor, law: Tensor) -> Tensor:
-    """How often each joint state comes among x (n, D): as long as the flattened law."""
+    """Return the number of times that each joint state occurs in x (n, D), in the order of the flattened law."""
     places = law.shape[0] ** torch.arange(law.ndim - 1, -1, -1)
     return torch.bincount((x.flatten(1) * places).sum(1), minlength=law.numel())
 
@@ -90,12 +90,12 @@ def total_variation(one: Tensor, other: Tensor) -> float:
 
 
 def hellinger(one: Tensor, other: Tensor) -> float:
-    """sqrt(1 - sum sqrt(p q)), in [0, 1]."""
+    """Return the Hellinger distance sqrt(1 - sum sqrt(p q)), in [0, 1]."""
     return math.sqrt(max(0.0, 1 - (one * other).sqrt().sum().item()))
 
 
 def slope(sizes: list[float], errors: list[float]) -> float:
-    """The power with which the errors fall, by regression of log error on log size."""
+    """Return the power with which the errors fall, by regression of log error on log size."""
     x, y = torch.tensor(sizes, dtype=torch.float64).log(), torch.tensor(errors, dtype=torch.float64).log()
     x, y = x - x.mean(), y - y.mean()
     return float((x * y).sum() / (x * x).sum())

@@ -88,7 +88,7 @@ class DenoiserContract(ABC):
         assert torch.equal(t, t_before)
 
     def test_samples_are_judged_one_by_one(self) -> None:
-        """The prediction is independent of the rest of the batch, and of whether t is one number or one per sample."""
+        """Check that a prediction is independent of the rest of the batch, and of the shape of t."""
         denoiser, x = self.make().eval(), self.states(6)
         t = torch.tensor([0.2, 0.2, 0.9, 0.5, 1.0, 0.01], dtype=torch.float64)
         whole = self._posterior(denoiser, x, t).probs
@@ -123,7 +123,7 @@ class DenoiserContract(ABC):
             assert_close(self._posterior(other, x, 0.3).logits, expected, rtol=0.0, atol=0.0)
 
     def test_draws_have_its_law(self) -> None:
-        """Chi-square, seed 0, level ``laws.LEVEL``."""
+        """Compare draws with probabilities by a chi-square test of level ``laws.LEVEL``, with seed 0."""
         posterior = self._posterior(self.make().eval(), self.states(2), 0.6)
         assert torch.equal(posterior.mode, posterior.probs.argmax(-1))
         probs, draws = posterior.probs.detach(), 4000

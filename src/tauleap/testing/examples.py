@@ -51,24 +51,24 @@ def _random(size: int, seed: int) -> Tensor:
 
 
 def cycle(size: int) -> Tensor:
-    """Every state jumps to the next one: as far from detailed balance as can be."""
+    """Return rates from every state to the next one only, far from detailed balance."""
     return _generator(torch.eye(size).roll(1, dims=1))
 
 
 def reversible(size: int, seed: int = 0) -> Tensor:
-    """Random rates in detailed balance with a random law."""
+    """Return random rates in detailed balance with a random law."""
     weights, law = _random(size, seed), _random(size, seed + 1)[0] + 0.05
     return _generator((weights + weights.mT) / law[:, None])
 
 
 def ladder(size: int) -> Tensor:
-    """Up and down by one, at unequal rates: in detailed balance, and far states are reached through all between."""
+    """Return unequal rates one state up and down, in detailed balance, without jumps over a state."""
     up = torch.linspace(0.5, 2.0, size - 1)
     return _generator(torch.diag(up, 1) + torch.diag(up.flip(0) ** 2, -1))
 
 
 def one_way() -> Tensor:
-    """States 0 and 1 are left for good; 2, 3 and 4 form a cycle."""
+    """Return rates that leave states 0 and 1 for good; 2, 3 and 4 form a cycle."""
     rates = torch.zeros(5, 5)
     for start, end, rate in [(0, 1, 2.0), (0, 3, 0.1), (1, 2, 1.0), (2, 3, 0.5), (3, 4, 3.0), (4, 2, 1.0)]:
         rates[start, end] = rate
@@ -76,14 +76,14 @@ def one_way() -> Tensor:
 
 
 def two_islands() -> Tensor:
-    """No jump leads from {0, 1} to {2, 3} or back, so the stationary law is not unique."""
+    """Return rates without a jump between {0, 1} and {2, 3}, so that the stationary law is not unique."""
     rates = torch.zeros(4, 4)
     rates[0, 1], rates[1, 0], rates[2, 3], rates[3, 2] = 1.0, 2.0, 0.5, 0.5
     return _generator(rates)
 
 
 def stiff() -> Tensor:
-    """Rates from a thousandth to a hundred."""
+    """Return rates from a thousandth to a hundred."""
     return _generator(10.0 ** (5 * _random(4, 7) - 3))
 
 

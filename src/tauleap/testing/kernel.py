@@ -23,20 +23,20 @@ class OfProcess(ABC):
 
     @abstractmethod
     def make(self) -> ForwardProcess:
-        """The process to test, made anew, with a dozen states at most."""
+        """Return the process to test, newly constructed, with a dozen states at most."""
 
     def states(self, process: ForwardProcess) -> Tensor:
-        """(S, *shape): in sample v every site is in state v."""
+        """Return S samples (S, *shape): in sample v every site is in state v."""
         return uniform_states(process.num_states, self.shape)
 
     def random_states(self, process: ForwardProcess, batch: int, seed: int = 0) -> Tensor:
-        """(batch, *shape), any states."""
+        """Return random states (batch, *shape)."""
         generator = torch.Generator().manual_seed(seed)
         return torch.randint(process.num_states, (batch, *self.shape), generator=generator)
 
 
 class KernelContract(OfProcess):
-    """Kernels are right as a family of laws, as solutions of the forward equation, and entry by entry."""
+    """Test that kernels are correct as a family of laws, as solutions of the forward equation, and entry by entry."""
 
     @PROPERTY
     @given(one=TIMES, other=TIMES)
@@ -77,7 +77,7 @@ class KernelContract(OfProcess):
     @PROPERTY
     @given(t=TIMES)
     def test_the_forward_equation(self, t: float) -> None:
-        """d/dt q = q R_t, by differences of fourth order whose step follows the fastest rate there is."""
+        """Check d/dt q = q R_t by differences of fourth order, whose step follows the fastest rate."""
         process = self.make()
         generators = site_generators(process, self.shape)
         fastest = max(1.0, float(-generators.diagonal(dim1=-2, dim2=-1).min()))
@@ -97,7 +97,7 @@ class KernelContract(OfProcess):
         assert_close(site_kernels(process, self.shape, t), expected, rtol=0.0, atol=1e-11)
 
     def test_small_entries_have_their_digits(self) -> None:
-        """Reverse rates divide by kernel entries: those above 1e-30 are right to ten digits."""
+        """Check that entries above 1e-30, by which reverse rates divide, are correct to ten digits."""
         process = self.make()
         generators = site_generators(process, self.shape)
         for t in (1e-9, 1e-4, 1e-2, 0.3, 1.0):
@@ -149,7 +149,7 @@ class KernelContract(OfProcess):
                 assert_close(whole[one], part, rtol=1e-12, atol=1e-15)
 
     def test_one_time_costs_one_kernel(self) -> None:
-        """However large the batch, and none at all when the time comes again."""
+        """Check that any batch at one time computes one kernel, and none if the time recurs."""
         process = self.make()
         made: list[int] = []
         exponential = process.exponential
@@ -170,6 +170,6 @@ class KernelContract(OfProcess):
 
 
 def _times_kernels(w: Tensor, kernels: Tensor) -> Tensor:
-    """w (B, *shape, S) times the kernel (S, S) of each site."""
+    """Return w (B, *shape, S) times the kernel (S, S) of each site."""
     flat = w.reshape(len(w), len(kernels), -1)
     return torch.einsum("bdu,duv->bdv", flat, kernels).reshape(w.shape)

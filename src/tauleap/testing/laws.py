@@ -23,7 +23,7 @@ LEVEL = 1e-6
 
 
 def random_law(allowed: Tensor, seed: int, *, holes: float = 0.0) -> Tensor:
-    """A law whose sites depend on each other, 0 where a site is in a state that ``allowed`` (D, S) does not name.
+    """Return a law of dependent sites that is 0 where a site is in a state outside ``allowed`` (D, S).
 
     ``holes`` is the share of joint states that get probability 0 besides.
     """
@@ -39,14 +39,14 @@ def random_law(allowed: Tensor, seed: int, *, holes: float = 0.0) -> Tensor:
 
 
 def push(law: Tensor, kernels: Tensor) -> Tensor:
-    """The joint law after each site d has moved by the kernel ``kernels[d]`` (S, S)."""
+    """Return the joint law after each site d has moved by the kernel ``kernels[d]`` (S, S)."""
     for site, kernel in enumerate(kernels):
         law = torch.tensordot(law.movedim(site, -1), kernel, dims=1).movedim(-1, site)
     return law
 
 
 def posterior_marginals(law: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor]:
-    """p(x0^d = u | x) at [n, d, u] where ``likelihood[n, d, u]`` is that of site d, and the probability of x."""
+    """Return p(x0^d = u | x) at [n, d, u] for the likelihoods of the sites at [n, d, u], and the probability of x."""
     states = joint_states(law.shape[0], law.ndim)
     joint = law.reshape(-1).expand(len(likelihood), -1)
     for site in range(law.ndim):
@@ -59,14 +59,14 @@ def posterior_marginals(law: Tensor, likelihood: Tensor) -> tuple[Tensor, Tensor
 
 
 def site_generators(process: ForwardProcess, shape: tuple[int, ...]) -> Tensor:
-    """R_b of every site, (D, S, S), as ``rates_from`` gives it in float64."""
+    """Return R_b of every site, (D, S, S), by ``rates_from`` in float64."""
     states = uniform_states(process.num_states, shape)
     rates = by_site(process.rates_from(states, 0.5, dtype=torch.float64)) / process.schedule.rate(0.5)
     return rates - torch.diag_embed(rates.sum(-1))
 
 
 def exact_exponential(generator: Tensor, c: float, digits: int = 80) -> Tensor:
-    """exp(c R) with ``digits`` digits, rounded to float64 at the end; the diagonal of R is minus the sum of the rest.
+    """Return exp(c R), computed with ``digits`` digits and rounded to float64; the diagonal of R follows from the rest.
 
     Slow: meant for a dozen states at most.
     """
@@ -84,7 +84,7 @@ def exact_exponential(generator: Tensor, c: float, digits: int = 80) -> Tensor:
 
 
 def assert_relative(actual: Tensor, expected: Tensor, tolerance: float, *, floor: float = 0.0) -> None:
-    """Refuses an entry that is off by more than ``tolerance`` of its value; ones up to ``floor`` must be near 0."""
+    """Raise an error if an entry has a relative error above ``tolerance``; entries up to ``floor`` must be near 0."""
     counted = expected.abs() > floor
     off = (actual - expected).abs()
     worst = (off[counted] / expected.abs()[counted]).max().item() if bool(counted.any()) else 0.0
@@ -94,12 +94,12 @@ def assert_relative(actual: Tensor, expected: Tensor, tolerance: float, *, floor
 
 
 def count(draws: Tensor, num_states: int) -> Tensor:
-    """How often each state comes along the first axis: (n, *rest) -> (*rest, S)."""
+    """Return the number of times that each state occurs along the first axis: (n, *rest) -> (*rest, S)."""
     return torch.nn.functional.one_hot(draws, num_states).sum(0)
 
 
 def assert_drawn_from(counts: Tensor, probs: Tensor, level: float = LEVEL) -> None:
-    """Refuses ``counts`` (..., S) that draws from ``probs`` (..., S) give with probability ``level`` or less.
+    """Raise an error if draws from ``probs`` (..., S) have ``counts`` (..., S) with probability ``level`` or less.
 
     Pearson's chi-square over all rows at once; cells that expect fewer than 5 draws are taken together. A draw of
     something of probability 0 is refused at any level.
@@ -131,7 +131,7 @@ def _pool_small_cells(observed: np.ndarray, expected: np.ndarray) -> tuple[np.nd
 
 
 def integrate(generators: Callable[[Tensor], Tensor], start: Tensor, times: Tensor) -> Tensor:
-    """The laws at ``times`` of the chain that starts from ``start`` at the first of them and has ``generators(t)``.
+    """Return the laws at ``times`` of the chain with ``generators(t)`` that starts from ``start`` at the first time.
 
     Time runs as the times do, up or down, and a generator says what happens while it runs. Fourth order (Magnus, with
     two Gauss points a step): the exponential of each step is exact however stiff the chain.

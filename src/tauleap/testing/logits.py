@@ -18,7 +18,7 @@ from tauleap.testing.properties import POSITIVE_TIMES, PROPERTY, SEEDS
 
 
 def extreme_logits(*shape: int) -> Tensor:
-    """float32 (5, *shape): ordinary ones, and ones at the ends of what float32 can say."""
+    """Return logits in float32, (5, *shape): ordinary ones, and ones at the ends of the range of float32."""
     generator = torch.Generator().manual_seed(0)
     normal = torch.randn(shape, generator=generator)
     signs = torch.randint(2, shape, generator=generator) * 2.0 - 1
@@ -27,7 +27,7 @@ def extreme_logits(*shape: int) -> Tensor:
 
 
 def dense_rates(process: ForwardProcess, x: Tensor, t: float, logits: Tensor) -> Tensor:
-    """R_t(v, x) sum_x0 p(x0 | x) q(v | x0) / q(x | x0), as it is written: (batch, *shape, S) in float64."""
+    """Return R_t(v, x) sum_x0 p(x0 | x) q(v | x0) / q(x | x0), by this formula: (batch, *shape, S) in float64."""
     kernel = process.kernel_from(uniform_states(process.num_states, x.shape[1:]), t, dtype=torch.float64)
     likelihood = process.kernel_into(x, t, dtype=torch.float64)
     possible = (likelihood > 0) & process.data_states
@@ -38,7 +38,7 @@ def dense_rates(process: ForwardProcess, x: Tensor, t: float, logits: Tensor) ->
 
 
 def assert_finite_rates(process: ForwardProcess, x: Tensor, logits: Tensor) -> None:
-    """Rates, exit rates and their gradients in float32 ``logits`` are numbers at all times."""
+    """Check that rates, exit rates and their gradients in float32 ``logits`` are finite at all times."""
     reverse = ReverseProcess(process, GivenLogits(logits.requires_grad_()))
     for t in (0.0, 1e-4, 0.01, 0.3, 1.0):
         for answer in (reverse.rates, reverse.exit_rate, reverse.corrector_rates):
@@ -51,14 +51,14 @@ def assert_finite_rates(process: ForwardProcess, x: Tensor, logits: Tensor) -> N
 
 
 class LogitsContract(ABC):
-    """Rates from any finite logits, right and differentiable, in float32 and float64."""
+    """Test that rates follow from any finite logits, correct and differentiable, in float32 and float64."""
 
     fixed_shape: tuple[int, ...] | None = None
     """The shape of a sample, where the process fixes it."""
 
     @abstractmethod
     def make(self) -> ForwardProcess:
-        """The process to reverse, made anew."""
+        """Return the process to reverse, newly constructed."""
 
     def test_every_finite_logit_gives_finite_rates(self) -> None:
         process = self.make()
@@ -130,7 +130,7 @@ class LogitsContract(ABC):
             assert_close(actual.double(), expected, rtol=1e-5, atol=1e-30)
 
     def _states(self, process: ForwardProcess) -> Tensor:
-        """Every state at every site, and some mixed."""
+        """Return every state at every site, and some mixed states."""
         shape = self.fixed_shape or (2,)
         mixed = torch.randint(process.num_states, (3, *shape), generator=torch.Generator().manual_seed(0))
         return torch.cat([uniform_states(process.num_states, shape), mixed])

@@ -27,7 +27,7 @@ ANSWERS: dict[str, Answer] = {
 
 
 class ModuleContract(OfProcess):
-    """A process moves, casts and saves as any module, and is as exact afterwards."""
+    """Test that a process moves, casts and saves as any module, without a loss of accuracy."""
 
     def test_narrow_answers_are_the_wide_ones_rounded(self) -> None:
         process = self.make()
@@ -78,7 +78,7 @@ class ModuleContract(OfProcess):
         self._assert_same(self._answers(process), expected)
 
     def test_gradients_after_inference_mode(self) -> None:
-        """Kernels that were made while sampling serve in training, too."""
+        """Check that kernels computed in inference mode can be used in training."""
         process = self.make()
         w = torch.ones(1, *self.shape, process.num_states, dtype=torch.float64, requires_grad=True)
         with torch.inference_mode():

@@ -151,7 +151,7 @@ class ObjectiveContract(ABC):
             assert_close(again.value, first.value)
 
     def test_the_memory_layout_does_not_matter(self) -> None:
-        """Permuted, strided and expanded data, masks and logits give the losses that contiguous ones give."""
+        """Check that permuted, strided and expanded inputs give the losses of contiguous ones."""
         for process in self.processes:
             observed, missing = torch.zeros(2, 6, *self.shape, dtype=torch.bool)
             observed[::2, 0, 0], missing[1::2, 1, 0] = True, True
@@ -239,7 +239,7 @@ class ObjectiveContract(ABC):
 
 
 def _with_table(reverse: ReverseProcess, change, *, sites: Tensor) -> ReverseProcess:
-    """The same with other logits at the given ``sites``."""
+    """Return the denoiser with other logits at the given ``sites``."""
     table = table_of(reverse).table.detach()
     changed = torch.where(sites.reshape(-1)[:, None], change(table), table)
     return ReverseProcess(reverse.process, TableDenoiser(changed))

@@ -44,7 +44,7 @@ class TableDenoiser(Denoiser):
 
 
 class Perturbed(Denoiser):
-    """The exact posterior of ``law`` with ``size`` times a normal number added to each logit, another at each state."""
+    """Return the exact posterior of ``law`` with ``size`` times a random normal number added to each logit."""
 
     def __init__(self, law: Tensor, process: ForwardProcess, size: float) -> None:
         super().__init__()
@@ -68,7 +68,7 @@ class Path(NamedTuple):
 
 
 def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor | None = None) -> Path:
-    """All that can happen by time t, and one jump of a ``free`` site (D,) after it; sites that are not stay at x0.
+    """Return all paths to time t with one more jump of a ``free`` site (D,); other sites stay at x0.
 
     Where nothing can jump, x~ is x.
     """
@@ -95,7 +95,7 @@ def every_path(process: ForwardProcess, law: Tensor, t: float, *, free: Tensor |
 
 
 def every_noise(process: ForwardProcess, law: Tensor, times: Tensor) -> tuple[Path, Tensor]:
-    """All data and all noise at each of ``times`` (n,), x~ left at x, and the time of each row.
+    """Return all data and all noise at each of ``times`` (n,), with x~ equal to x, and the time of each row.
 
     The weights add up to 1 at each time.
     """
@@ -118,7 +118,7 @@ def at_paths(
     weight: Tensor | None = None,
     observed: Observed | None = None,
 ) -> Tensor:
-    """The value of ``objective`` on every path, as if the noise had been drawn so; x at the earliest time is x too.
+    """Return the value of ``objective`` on every path, as if this noise had been drawn, also for the earliest time.
 
     ``weight`` is what the law of times gave with t; 1 if absent.
     """
@@ -137,20 +137,20 @@ def at_paths(
 
 
 def expected(objective: Objective, reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
-    """The mean of ``objective`` at time t over data of ``law`` and all noise."""
+    """Return the mean of ``objective`` at time t over data of ``law`` and all noise."""
     path = every_path(reverse.process, law, t)
     return (path.weight * at_paths(objective, reverse, path, t)).sum()
 
 
 def expected_discrete(reverse: ReverseProcess, law: Tensor, steps: int) -> float:
-    """The mean of L_DT with ``steps`` steps over data and noise, all its terms, by enumeration."""
+    """Return the mean of L_DT with ``steps`` steps over data and noise, all its terms, by enumeration."""
     path, t = every_noise(reverse.process, law, torch.arange(1, steps + 1, dtype=torch.float64) / steps)
     with torch.no_grad():
         return float((path.weight * at_paths(DiscreteTimeElbo(steps), reverse, path, t)).sum()) / steps
 
 
 def descend(objective: Objective, reverse: ReverseProcess, law: Tensor, t: float) -> None:
-    """Fits a ``TableDenoiser`` to the mean of the objective at time t, by enumeration: no chance is left."""
+    """Fit a ``TableDenoiser`` to the mean of the objective at time t, by enumeration and so without noise."""
     if "x_tilde" in objective.needs:
         path = every_path(reverse.process, law, t)
     else:
@@ -174,6 +174,6 @@ def descend(objective: Objective, reverse: ReverseProcess, law: Tensor, t: float
 
 
 def table_of(reverse: ReverseProcess) -> TableDenoiser:
-    """Its denoiser, which must be a table."""
+    """Return the denoiser of a reverse process, which must be a table."""
     assert isinstance(reverse.denoiser, TableDenoiser)
     return reverse.denoiser

@@ -14,7 +14,7 @@ from tauleap.testing.properties import PROPERTY, TIMES
 
 
 class RatesContract(OfProcess):
-    """Rates out and in are one matrix, and the stationary law is stationary for it."""
+    """Test that rates out and in are one matrix, for which the stationary law is stationary."""
 
     reversible: bool | None = None
     """Whether the process is in detailed balance with its stationary law; None where nothing is claimed."""
@@ -87,13 +87,13 @@ class RatesContract(OfProcess):
 
 
 class DrawsContract(OfProcess):
-    """Draws have the laws that the kernels and rates say. Level of each test: ``laws.LEVEL``; seeds are fixed."""
+    """Test that draws have the laws of kernels and rates, at level ``laws.LEVEL`` with fixed seeds."""
 
     draws: int = 2000
     """For each state."""
 
     def test_noised_states_have_the_law_of_the_kernel(self) -> None:
-        """From the data, and from a state reached earlier."""
+        """Compare draws from the data, and from a state reached earlier, with the kernel."""
         process = self.make()
         size, generator = process.num_states, _generator(0)
         x = self.states(process).repeat(self.draws, *[1] * len(self.shape))

@@ -40,15 +40,15 @@ class Case:
         self.data = process.data_states.expand(*self.states.shape, -1).reshape(*self.joint.shape, -1)
 
     def marginal(self, t: float) -> Tensor:
-        """q_t, (S,)*D."""
+        """Return the marginal q_t, (S,)*D."""
         return push(self.law, site_kernels(self.process, self.shape, t))
 
     def likelihood(self, t: float) -> Tensor:
-        """q_t|0(x^d | .), (S^D, D, S)."""
+        """Return q_t|0(x^d | .), (S^D, D, S)."""
         return site_kernels(self.process, self.shape, t).mT[torch.arange(self.sites), self.joint]
 
     def rates_into(self, t: float) -> Tensor:
-        """R_t(v, x^d), 0 at v = x^d, (S^D, D, S)."""
+        """Return R_t(v, x^d), 0 at v = x^d, (S^D, D, S)."""
         columns = float(self.process.schedule.rate(t)) * site_generators(self.process, self.shape).mT
         columns.diagonal(dim1=-2, dim2=-1).zero_()
         return columns[torch.arange(self.sites), self.joint]
@@ -67,7 +67,7 @@ class ReverseContract(LogitsContract):
     times: tuple[float, ...] = (0.002, 0.3, 1.0)
 
     def cases(self) -> list[Case]:
-        """Correlated laws of one, two and three sites, also ones in which joint states have probability 0."""
+        """Return correlated laws of one, two and three sites, some with joint states of probability 0."""
         process, found = self.make(), []
         shapes = [(2,), (1,), (3,)] if self.fixed_shape is None else [self.fixed_shape]
         for number, shape in enumerate(shapes):
@@ -79,7 +79,7 @@ class ReverseContract(LogitsContract):
         return found
 
     def each(self) -> Iterator[tuple[Case, float, Tensor]]:
-        """Every case and time, and which joint states have a probability above 0 there."""
+        """Yield every case and time, and which joint states have a probability above 0 there."""
         for case in self.cases():
             for t in self.times:
                 yield case, t, case.marginal(t).reshape(-1) > 0
@@ -92,7 +92,7 @@ class ReverseContract(LogitsContract):
             assert_relative(actual[possible], expected[possible], 1e-10, floor=1e-250)
 
     def test_rates_are_those_of_the_reversed_chain(self) -> None:
-        """R_t(v, x) q_t(v) / q_t(x), and the ratio alone wherever v can jump into x."""
+        """Compare rates with R_t(v, x) q_t(v) / q_t(x), and ratios wherever v can jump into x."""
         for case, t, possible in self.each():
             marginal = case.marginal(t)
             ratios = (neighbours(marginal) / marginal.reshape(-1, 1, 1))[possible]
@@ -122,7 +122,7 @@ class ReverseContract(LogitsContract):
             assert_close(flow, torch.zeros_like(flow), rtol=0.0, atol=1e-13 * scale)
 
     def test_the_reverse_chain_leads_back(self) -> None:
-        """Its Kolmogorov equation, integrated from q_1, gives q_t: at 0.02 nearly the data.
+        """Check that the Kolmogorov equation, integrated from q_1, gives q_t down to t = 0.02.
 
         It is integrated over the noise c instead of t, so that the steps follow the schedule.
         """
@@ -145,7 +145,7 @@ class ReverseContract(LogitsContract):
         assert float((laws[-1] - laws[0]).abs().max()) > 0.05, "nothing happened, so nothing was tested"
 
     def test_destinations_have_the_law_of_the_rates(self) -> None:
-        """Chi-square, fixed seeds, level ``laws.LEVEL``: at one time, at one time per sample, and for the corrector."""
+        """Compare destinations with rates by chi-square at level ``laws.LEVEL``: one time, several, correctors."""
         case = self.cases()[0]
         reverse, size, draws = case.reverse, case.process.num_states, 150
         x = case.states[case.marginal(0.3).reshape(-1) > 0]
@@ -167,7 +167,7 @@ class ReverseContract(LogitsContract):
             assert torch.equal(draw(moving), draw(sites)), "a mask and its positions are one choice"
 
     def test_given_sites_are_conditioned_on(self) -> None:
-        """Their posterior is what was given, the rest is conditioned on it, and nothing jumps there."""
+        """Check that observed sites keep their values and do not jump, and that other sites are conditioned on them."""
         t = 0.3
         for case in self.cases():
             reverse, x, size = case.reverse, case.states, case.process.num_states
@@ -216,5 +216,5 @@ class ReverseContract(LogitsContract):
 
 
 def _flat(values: Tensor) -> Tensor:
-    """(S^D, *shape, S) -> (S^D, D, S)."""
+    """Return values (S^D, *shape, S) in the shape (S^D, D, S)."""
     return values.reshape(len(values), -1, values.shape[-1])

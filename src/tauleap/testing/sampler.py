@@ -56,7 +56,7 @@ class SamplerContract(ABC):
         """Return the sampler to test."""
 
     def each(self) -> Iterator[tuple[ForwardProcess, tuple[int, ...], Tensor]]:
-        """Every process that the sampler accepts, with a shape and a law of data, (S,)*D."""
+        """Yield every process that the sampler accepts, with a shape and a law of data, (S,)*D."""
         accepted = 0
         for number, example in enumerate(self.examples):
             process, shape = example.make(), example.shape or (2,)
@@ -70,7 +70,7 @@ class SamplerContract(ABC):
         assert accepted > 0, "the sampler refuses every process here: give `examples` that it accepts"
 
     def test_leads_back_to_the_law(self) -> None:
-        """To q_t, and where the first site is given without noise, to the law in which it has none."""
+        """Check that samples have the law q_t, and with the first site observed, its conditional law."""
         for process, shape, law in self.each():
             x0, generator = _draws(law, shape, 2 * self.draws)
             mask = torch.zeros(len(x0), math.prod(shape), dtype=torch.bool)
@@ -106,7 +106,7 @@ class SamplerContract(ABC):
         return free, push(law, kernels)
 
     def test_a_step_is_a_function_of_its_arguments(self) -> None:
-        """The same generator gives the same states, other draws others; nothing that is given is changed."""
+        """Check that equal generators give equal states, other draws others, and that no argument is changed."""
         for process, shape, law in self.each():
             reverse = _reverse(process, law)
             x, generator = _draws(law, shape, 50)
@@ -138,7 +138,7 @@ class SamplerContract(ABC):
             assert torch.equal(plain, other.reshape(plain.shape))
 
     def test_the_memory_layout_does_not_matter(self) -> None:
-        """Permuted, strided and expanded states and masks give the samples that contiguous ones give."""
+        """Check that permuted, strided and expanded inputs give the samples of contiguous ones."""
         for process, shape, _ in islice(self.each(), 3):
             # Two axes of sites, which no view makes one of when they are permuted.
             shape = (2, 2) if process.data_states.ndim == 1 and process.prior().ndim == 1 else shape

@@ -16,7 +16,7 @@ from tauleap.reverse import ReverseProcess
 
 
 def joint_kernel(process: ForwardProcess, sites: int, t: float, s: float = 0.0) -> Tensor:
-    """q_t|s between joint states, (S^D, S^D): rows are the states at s."""
+    """Return q_t|s between joint states, (S^D, S^D): rows are the states at s."""
     out = torch.ones(1, 1, dtype=torch.float64)
     for kernel in site_kernels(process, (sites,), t, s):
         out = torch.kron(out, kernel)
@@ -24,7 +24,7 @@ def joint_kernel(process: ForwardProcess, sites: int, t: float, s: float = 0.0) 
 
 
 def step_errors(reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> Tensor:
-    """E KL(q(x_s | x_t) || ancestral step) of every step, (steps,), for the law of the data and all noise.
+    """Return E KL(q(x_s | x_t) || ancestral step) of every step, (steps,), for the law of the data and all noise.
 
     Their sum is the relative entropy of the joint laws of all states at the times of the grid, started from q at the
     first.
@@ -43,5 +43,5 @@ def step_errors(reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> 
 
 
 def relative_entropy(law: Tensor, other: Tensor) -> float:
-    """KL(law || other) in nats."""
+    """Return KL(law || other) in nats."""
     return float(torch.where(law > 0, law * (law / other).log(), 0.0).sum())

@@ -119,7 +119,7 @@ def _(sampler: FirstJump, reverse: ReverseProcess, law: Tensor, t: float, s: flo
 
 @pushforward_step.register
 def _(sampler: NextReaction, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
-    """Within a step of the rule the chain is homogeneous, and its law a matrix exponential."""
+    """Multiply by the matrix exponential of each step of the rule, in which the chain is homogeneous."""
     x, number = states_of(law), math.ceil((t - s) / sampler.step_size - 1e-9)
     length, flat = (t - s) / number, law.reshape(-1)
     for i in range(number):
@@ -138,7 +138,7 @@ def _(
     s: float,
     accuracy: Accuracy = FULL,
 ) -> Tensor:
-    """Both simulate the reverse chain itself."""
+    """Return the law of the reverse chain itself, which both samplers simulate."""
     return chain_law(reverse, law, t, s, tolerance=accuracy.tolerance)
 
 

@@ -170,7 +170,7 @@ class DenseJumps(OutgoingJumps):
         return self.q_t0.matrix.ndim == 2 and fits
 
     def _exit_table(self, dtype: torch.dtype) -> Tensor:
-        """exit[x, x0]: the exit rate if x0 were known."""
+        """Return exit[x, x0], the exit rate given x0."""
         matrix, zeros = self.q_t0.matrix, self.q_t0.has_zeros
         totals = self.cache_owner.table("totals", torch.float64, lambda: self.q_s0.matrix @ self.rates_into.matrix)
         return self.cache_owner.table(

@@ -104,7 +104,7 @@ class DenseReversal(Reversal):
         return DenseJumps(self.x, posterior, q_t0, q_s0, away, one, away)
 
     def _step_kernels(self, s: Time) -> tuple[DenseKernel, DenseKernel, DenseKernel]:
-        """q_t|0, q_s|0 and q_t|s."""
+        """Return q_t|0, q_s|0 and q_t|s."""
         return self.q_t0, _matrix(self.process, s), _matrix(self.process, self.t, s)
 
 

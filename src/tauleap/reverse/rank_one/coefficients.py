@@ -20,7 +20,7 @@ from tauleap import _device
 
 
 class Coefficients(NamedTuple):
-    """Float64, () or with axes that broadcast with x."""
+    """Hold the coefficients in float64, () or with axes that broadcast with x."""
 
     f: Tensor
     k_own: Tensor

@@ -111,7 +111,7 @@ class RankOneJumps(OutgoingJumps):
 
 
 class FirstJumpClock:
-    """Draws of that time, for states x at time t with a posterior, if only the ``free`` sites can jump."""
+    """Draw the time of the first jump, for states x at time t with a posterior, if only the ``free`` sites can jump."""
 
     def __init__(self, process: RankOneProcess, x: States, t: float, posterior: Posterior, free: SiteMask) -> None:
         self.free, self.schedule, self.base_rate = free, process.schedule, process.base_rate

@@ -81,7 +81,7 @@ class RankOneReversal(Reversal):
 
     @cached_property
     def x0_is_x(self) -> SiteMask:
-        """Where nothing can have come to x from elsewhere, so that x0 is x."""
+        """Where x cannot have been reached by a jump, so that x0 is x."""
         return (self._along(self.q_t0.one_minus_alpha) * self.pi_x == 0).to(self.x.device)
 
     @cached_property
@@ -131,11 +131,11 @@ class RankOneReversal(Reversal):
         return RankOneJumps(self.x, self.q_t0, posterior, self._step_values(s), step_coefficients)
 
     def _rate_values(self) -> tuple[Tensor, ...]:
-        """beta, alpha and 1 - alpha."""
+        """Return beta, alpha and 1 - alpha."""
         return self.beta, self.q_t0.alpha, self.q_t0.one_minus_alpha
 
     def _step_values(self, s: Time) -> tuple[Tensor, ...]:
-        """a, 1 - a, b, 1 - b, alpha and 1 - alpha."""
+        """Return a, 1 - a, b, 1 - b, alpha and 1 - alpha."""
         kernels = self.process.kernel(s), self.process.kernel(self.t, s), self.q_t0
         return tuple(value for kernel in kernels for value in (kernel.alpha, kernel.one_minus_alpha))
 
@@ -146,7 +146,7 @@ class RankOneReversal(Reversal):
         return along_batch(value, self.x.ndim)
 
     def _least_law(self) -> Tensor:
-        """The smallest positive pi_x of all, which bounds k_own from below."""
+        """Return the smallest positive pi_x of all, which bounds k_own from below."""
         law = self.q_t0.law
         return torch.full((), self.q_t0.facts.least_positive, dtype=law.dtype, device=law.device)
 

@@ -107,13 +107,13 @@ class Cells:
         return replace(self, values=self.values[keep], codes=table[self.codes], memory={})
 
     def remember(self, key: Hashable, work: Callable[[], T]) -> T:
-        """Return the result of some work on the distinct values, which is done once, also for other rows with them.
+        """Return the cached result of a function of the distinct values, which other selections of rows share.
 
         A column is parsed when its type is found, when its bins are fitted, and for each part of the rows.
 
         Args:
-            key: What the work depends on, apart from the values.
-            work: Returns the result, which nobody changes.
+            key: The key of the result, apart from the values.
+            work: Returns the result, which callers must not change.
 
         >>> cells = Cells.from_texts(["3", "5"])
         >>> cells.remember("longest", lambda: max(cells.values.tolist())), cells.remember("longest", lambda: "")

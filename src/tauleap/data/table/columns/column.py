@@ -68,7 +68,7 @@ class Column:
 
     @property
     def modelled(self) -> bool:
-        """Whether the column is a site of the model: it has two states or more, or is a category."""
+        """Whether the column is a site of the model: one with two states or more, or a column of categories."""
         # Models of earlier versions have sites of one category; a new encoder makes a constant of such a column.
         return self.num_states >= 2 or isinstance(self.encoder, CategoryEncoder)
 

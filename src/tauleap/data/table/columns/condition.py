@@ -45,7 +45,7 @@ class AllowedValues(ABC):
 
 @dataclass(frozen=True, eq=False)
 class FixedValues(AllowedValues):
-    """Decode to given values, one per row, whatever the states are.
+    """Decode to given values, one per row, and ignore the states.
 
     Args:
         values: The values in the type of the encoder.

@@ -17,7 +17,9 @@ _MOST = 0.9
 
 
 def detect_mark(lines: Sequence[str]) -> str:
-    """Return the quotation mark of a file: single quotes if half of the lines have a cell in them, and none has double.
+    """Return the quotation mark of a file: a single quote if half of the lines have a cell in single quotes.
+
+    It is a double quote if any line has one, and by default.
 
     Args:
         lines: The first lines of the file.
@@ -32,7 +34,9 @@ def detect_mark(lines: Sequence[str]) -> str:
 
 
 def has_escapes(lines: Sequence[str], dialect: Dialect) -> bool:
-    """Return whether backslashes stand before marks in cells: lines have wrong quotes without them, and none with them.
+    """Return whether a backslash before a quotation mark in a cell is an escape character.
+
+    It is if some line has mismatched quotes without escapes, and no line has them with escapes.
 
     Args:
         lines: The first lines of the file.
@@ -47,7 +51,7 @@ def has_escapes(lines: Sequence[str], dialect: Dialect) -> bool:
 
 
 def with_habits(dialect: Dialect, lines: Sequence[str], width: int) -> Dialect:
-    """Return the dialect with the cells that are in quotes, and whether a space follows every delimiter.
+    """Return the dialect with the fields that depend on all cells: which are in quotes, and spaces after delimiters.
 
     Args:
         dialect: The delimiter and the quotation mark, and whether the first line has the names of the columns.
