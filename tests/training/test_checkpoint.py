@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tauleap.pretrained.runs import latest_checkpoint
 from tauleap.training.checkpoint import Checkpoints
 
 FILES = {"config.json": b'{"a": 1}\n', "state.pt": bytes(range(256)) * 20}
@@ -73,6 +74,16 @@ def test_damage_is_found_and_said(checkpoints: Checkpoints, tmp_path: Path, name
     again = checkpoints.newest(pytest.fail)
     assert again is not None
     assert again.step == 20
+
+
+def test_a_link_to_itself_is_replaced(checkpoints: Checkpoints, tmp_path: Path) -> None:
+    (tmp_path / "latest").unlink()
+    (tmp_path / "latest").symlink_to("latest")
+    assert latest_checkpoint(tmp_path) == tmp_path / "step-00000020"
+    newest = checkpoints.newest(pytest.fail)
+    assert newest is not None
+    assert newest.step == 20
+    assert (tmp_path / "latest").resolve().name == "step-00000020"
 
 
 def test_no_bit_of_a_manifest_can_flip_unseen(checkpoints: Checkpoints, tmp_path: Path) -> None:

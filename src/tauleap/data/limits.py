@@ -51,5 +51,5 @@ def size(path: Path, most: int | None = None, *, remedy: str = "write part of it
     if count > most:
         raise ValueError(f"{path} has {count:,} bytes, more than {most:,}: {remedy}")
     if count == 0:
-        raise ValueError(f"{path} is empty")
+        raise ValueError(f"{path} is empty: write a file that has data")
     return count

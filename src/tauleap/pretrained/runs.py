@@ -6,6 +6,7 @@ Checkpoints are found by their names, also if a copy of the folder has lost the 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -52,7 +53,7 @@ def latest_checkpoint(run: Path) -> Path | None:
     link, folders = run / LATEST, checkpoint_folders(run)
     by_name = {path.name: path for _, path in folders}
     if link.is_symlink():
-        target = link.resolve()
+        target = Path(os.path.realpath(link))  # which does not fail where a link points to itself
         if target.parent == run.resolve() and target.name in by_name:
             return by_name[target.name]
     elif link.is_dir() and any((link / name).is_file() for name in CHECKPOINT_FILES):

@@ -116,7 +116,7 @@ class Checkpoints:
         if damaged:
             say(f"resuming from the previous checkpoint, {found[-1].folder}")
         # A link that is right stays: it may point to the best one, and the caller may yet refuse the run.
-        if latest.resolve() not in [each.folder.resolve() for each in found]:
+        if os.path.realpath(latest) not in [os.path.realpath(each.folder) for each in found]:
             _files.replace_symlink(latest, found[-1].folder.name)
         return found[-1]
 

@@ -11,6 +11,7 @@ import torch
 from tauleap.data import open_data
 from tauleap.data.memory import Kind, read, restore_completed
 from tauleap.data.table.format import TableFormat
+from tauleap.data.table.frame import open_frame
 
 ROWS = 120
 OTHER = "extra,day,price,town,flag,when,note\n"
@@ -120,3 +121,14 @@ def test_cells_that_cannot_be_read_are_not_counted_as_filled(form: TableFormat, 
     assert int((~data.known()).sum()) == 8
     assert int(form.filled(data, every).sum()) == 6
     assert form.filled(data, every & False).all()
+
+
+@pytest.mark.parametrize("trained", [[b"x", b"\xff", b"z"], ["x", "y", "z"]])
+def test_a_column_of_bytes_is_completed_with_bytes(trained: list[object]) -> None:
+    form = open_frame(pandas.DataFrame({"a": trained * 20, "b": [1, 2, 3] * 20})).form
+    frame = pandas.DataFrame({"a": [None, b"x", b"z"], "b": [1, 2, 3]})
+    again = read(frame, form=form, num_states=form.num_states)
+    x = torch.zeros(3, 2, dtype=torch.int64)
+    made = restore_completed(x, again, None, form=form, kind=Kind("frame"), seed=3)
+    assert [type(value) for value in made["a"]] == [bytes] * 3
+    assert made["a"].tolist()[1:] == [b"x", b"z"]

@@ -1,5 +1,6 @@
 """Tables: names, types and formats of their columns, missing cells, and where problems are reported."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,10 @@ import pytest
 import torch
 
 from tauleap.data import format_from_config, limits, open_data
+from tauleap.data.table.arguments import check_arguments
 from tauleap.data.table.columns import CategoryEncoder, Column, DateEncoder, NumberEncoder, TableEncoder
 from tauleap.data.table.format import TableFormat
+from tauleap.data.table.frame import open_frame
 
 TEXT = 'name,level,"a ""quoted"", one"\nb,10,é\na,9,"x\ny"\n,10,\na,NA,é\n'
 
@@ -227,6 +230,52 @@ def test_other_names_of_delimited_text(name: str, tmp_path: Path) -> None:
     assert path.name == ("samples.data" if name.endswith(".data") else "samples.csv")
     assert path.read_bytes() == (tmp_path / name).read_bytes()
     assert torch.equal(opened.form.read(path).x, opened.dataset.x)
+
+
+def test_row_labels_of_a_parquet_file_are_no_column_and_stay(tmp_path: Path) -> None:
+    frame = pandas.DataFrame({"a": [1, 2, 3] * 20, "b": ["x", "y"] * 30})
+    frame.index = pandas.MultiIndex.from_arrays([[f"r{i}" for i in range(60)], range(60)])
+    frame.to_parquet(tmp_path / "t.parquet")
+    opened = open_data(tmp_path / "t.parquet")
+    assert opened.form.site_names == ("a", "b")
+    (path,) = opened.form.write(opened.dataset.x, tmp_path / "new")
+    assert list(pandas.read_parquet(path).columns) == ["a", "b"]
+    every = torch.ones(60, 2, dtype=torch.bool)
+    (path,) = opened.form.write_completed(opened.dataset.x, every, opened.dataset, tmp_path / "completed")
+    assert pandas.read_parquet(path).equals(frame)
+
+
+def test_columns_that_parquet_files_cannot_hold_become_texts(tmp_path: Path) -> None:
+    months = pandas.period_range("2024-01", periods=3, freq="M")
+    frame = pandas.DataFrame(
+        {
+            "interval": pandas.cut(np.arange(60), 3),
+            "month": pandas.Categorical(list(months) * 20),
+            "several": pandas.Series([1, "x", 2.5] * 20, dtype=object),
+            "plain": [1, 2, 3] * 20,
+        }
+    )
+    opened = open_frame(frame)
+    (path,) = replace(opened.form, suffix=".parquet").write(opened.dataset.x, tmp_path)  # pyright: ignore
+    back = pandas.read_parquet(path)
+    assert back["plain"].dtype == "int64"
+    assert back["interval"].tolist() == frame["interval"].astype(str).tolist()
+    assert back["month"].tolist() == frame["month"].astype(str).tolist()
+    assert back["several"].tolist() == ["1", "x", "2.5"] * 20
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"types": ["name=category"]}, r"types must be types by column name, such as .*, got \['name=category'\]"),
+        ({"bins": 2.5}, "bins must be a whole number of 2..10,000, got 2.5"),
+        ({"bins": "many"}, "bins must be a whole number of 2..10,000, got 'many'"),
+        ({"header": "no"}, "header must be True, False or None"),
+    ],
+)
+def test_arguments_of_a_wrong_type(options: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        check_arguments(**options)
 
 
 def test_damaged_parquet(tmp_path: Path) -> None:

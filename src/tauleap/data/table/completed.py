@@ -76,7 +76,10 @@ def completed_frame(encoder: TableEncoder, source: RawTable, decoded: DecodedTab
             column = encoder.columns[place].adapted(readable_cells(encoder.columns[place], source), source.decimal)
             values, missing = decoded.values[place], decoded.missing[place]
             if name in texts:
-                new = pandas.Series(objects(column.texts(values, missing)), dtype=object).mask(missing)
+                written = column.texts(values, missing)
+                if name in source.frame_types and source.frame_types[name].objects == "bytes":
+                    written = [text.encode("utf-8", "surrogateescape") for text in written]
+                new = pandas.Series(objects(written), dtype=object).mask(missing)
             else:
                 new = column_series(column, values, missing)
             series[name] = _filled(pandas, series[name], new, rows)

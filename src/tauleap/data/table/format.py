@@ -17,6 +17,7 @@ from torch import Tensor
 from tauleap._seeds import derive_seed
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
+from tauleap.data.table.arguments import check_arguments, contradiction
 from tauleap.data.table.columns import DecodedTable, Problem, RawTable, TableEncoder, TableError, to_frame
 from tauleap.data.table.columns.dependency import Dependency, find_dependencies
 from tauleap.data.table.columns.fields import Fields
@@ -115,6 +116,7 @@ class TableFormat(Format):
         Raises:
             ValueError: The file cannot be used; all problems are listed.
         """
+        check_arguments(types=types, bins=bins, header=header)
         options = {"delimiter": delimiter, "decimal": decimal, "encoding": encoding}
         wrong = {} if path.suffix.lower() == ".parquet" else option_problems(**options)
         options = {name: value for name, value in options.items() if name not in wrong}
@@ -358,9 +360,10 @@ def load_table(
     Raises:
         ValueError: The table cannot be used; all problems are listed.
     """
+    check_arguments(types=types, bins=bins)
     rows = raw.without(drop).drop_empty_rows()
     types = dict(types or {})
-    wrong = [*wrong, *(_contradiction(column) for column in types if column in drop)]
+    wrong = [*wrong, *(contradiction(column) for column in types if column in drop)]
     try:
         encoder = TableEncoder.fit(
             rows,
@@ -386,11 +389,6 @@ def load_table(
             f"no cell is {' or '.join(map(repr, raw.unused_marks))}: check the spelling of --missing (missing=)"
         )
     return LoadedData(data, TableFormat(encoder), [*report, *problems])
-
-
-def _contradiction(column: str) -> Problem:
-    message = f"column {column!r} has a type, and it is to be left out"
-    return Problem(message, f"remove {column} from --type (types=) or from --drop (drop=)")
 
 
 def _problem_lines(problems: Sequence[Problem]) -> list[str]:

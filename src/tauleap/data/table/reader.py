@@ -6,7 +6,9 @@ of delimited text are in :mod:`tauleap.data.table.csv.reader`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ from tauleap.data import limits
 from tauleap.data.table.columns import RawTable, from_frame
 from tauleap.data.table.csv import read_delimited
 
+_INDEX_LEVEL = re.compile(r"__index_level_[0-9]+__")
+"""Names that pandas gives to row labels without a name."""
 _NULLABLE = {
     **{f"int{bits}": f"Int{bits}" for bits in (8, 16, 32, 64)},
     **{f"uint{bits}": f"UInt{bits}" for bits in (8, 16, 32, 64)},
@@ -63,14 +67,30 @@ def _read_parquet(path: Path) -> Any:
         raise ValueError(f"{path}: columns have the same name, {', '.join(map(repr, repeated))}: rename them")
     try:
         table = file.read()
-        dtypes = _pandas_types(table.schema.pandas_metadata)
+        metadata = table.schema.pandas_metadata
+        dtypes = _pandas_types(metadata)
         series = [
             _series(pandas, pyarrow, column, dtypes.get(name))
             for name, column in zip(names, table.columns, strict=True)
         ]
+        frame = pandas.DataFrame(dict(zip(names, series, strict=True)))
+        return _with_index(frame, table, metadata)
     except damaged as error:
         raise _as_damage(path, error) from error
-    return pandas.DataFrame(dict(zip(names, series, strict=True)))
+
+
+def _with_index(frame: Any, table: Any, metadata: Any) -> Any:
+    """Return a frame whose index is that of the file, without the columns in which pandas stores unnamed labels."""
+    stored = metadata.get("index_columns", []) if isinstance(metadata, dict) else []
+    labels = [name for name in stored if isinstance(name, str)]
+    unnamed = all(map(_INDEX_LEVEL.fullmatch, labels)) and {*labels} < {*frame.columns}
+    if not stored or not unnamed:
+        return frame  # a name is that of a column, for other programs than pandas
+    frame = frame.drop(columns=labels)
+    with suppress(ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError):
+        # Anybody may have written the metadata; without an index the rows are numbered.
+        frame.index = table.select(labels).to_pandas().index
+    return frame
 
 
 def _pandas_types(metadata: Any) -> dict[str, str]:

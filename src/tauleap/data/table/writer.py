@@ -12,6 +12,8 @@ from tauleap._files.printable import printable
 from tauleap.data.table.columns import Dialect
 from tauleap.data.table.csv import write_texts
 
+_REFUSED = (NotImplementedError, ValueError, TypeError)
+"""Errors of pyarrow for columns that parquet files cannot hold; those of the disk are others."""
 _COLUMNS, _CHARACTERS = 30, 60
 """Columns and characters per cell that a terminal shows; the others are left out."""
 
@@ -73,7 +75,28 @@ def write_parquet(frame: Any, path: Path) -> Path:
         path: The file.
     """
     frame.columns = [str(name) for name in frame.columns]
+    content = io.BytesIO()
+    try:
+        frame.to_parquet(content)
+    except _REFUSED:
+        # Parquet has no categories of intervals, no periods and no columns of several types: these become texts.
+        content = io.BytesIO()
+        refused = [name for name in frame.columns if not _fits_parquet(frame[[name]])]
+        frame = frame.assign(**{name: _as_texts(frame[name]) for name in refused})
+        frame.to_parquet(content)
     path.parent.mkdir(parents=True, exist_ok=True)
     with _files.atomic_write(path) as file:
-        frame.to_parquet(file, index=False)
+        file.write(content.getbuffer())
     return path
+
+
+def _fits_parquet(frame: Any) -> bool:
+    try:
+        frame.to_parquet(io.BytesIO(), index=False)
+    except _REFUSED:
+        return False
+    return True
+
+
+def _as_texts(series: Any) -> Any:
+    return series.astype(object).map(str, na_action="ignore")

@@ -237,6 +237,9 @@ def test_any_bytes_give_a_table_or_one_clear_error(tmp_path: Path, content: byte
         ("# made by hand\n", 1),
         ("# made by hand; see the notes\n\n# 2024\n", 1),
         ("sep=;\r\n# made; by; hand; in; 2024\r\n", 1),
+        ("# made by hand\nsep=;\n", 1),
+        ("# made by hand\nsep=;\n# in 2024\n", 1),
+        ("# made by hand; in 2024\n", 1),
     ],
 )
 def test_lines_before_the_table_are_not_its_header(before: str, lines: int, tmp_path: Path) -> None:
@@ -318,14 +321,14 @@ def test_titles_above_the_names_are_left_out_and_reported(tmp_path: Path) -> Non
     assert raw.num_rows == 3
     assert raw.line(0) == 6
     assert [str(problem) for problem in raw.problems] == [
-        "line 1: the first line begins with # and is a comment; remove the # if the line has the names",
-        "line 1: 2 lines are titles above the names of the columns, and left out; no action is needed",
+        "line 1: the line begins with # and is a comment; remove the # if the line has the names",
+        "line 2: 2 lines are titles above the names of the columns, and left out; no action is needed",
     ]
 
 
 def test_problems_of_names_have_the_line_of_the_names(tmp_path: Path) -> None:
     raw = read(tmp_path, "\n# export\na,a,\n1,x,2\n3,y,4\n")
-    assert [problem.line for problem in raw.problems] == [1, 3, 3]
+    assert [problem.line for problem in raw.problems] == [2, 3, 3]
 
 
 def test_one_column_of_numbers_with_decimal_commas(tmp_path: Path) -> None:
@@ -340,7 +343,7 @@ def test_dates_without_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("sep=!\na!b\n1!2\n", "line 1: the first line announces the delimiter '!', which is not one of"),
+        ("sep=!\na!b\n1!2\n", "line 1: the line announces the delimiter '!', which is not one of"),
         ("a,b\n", r"there are no rows after the names of the columns; add rows, or write --no-header \(header=False"),
         ("a,b,c\n1,2,3\n4,5,6\n1\n1\n1\n", "line 4: there is 1 cell instead of 3; the line is left out"),
     ],

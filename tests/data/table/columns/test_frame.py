@@ -189,6 +189,23 @@ def test_dates_of_pyarrow() -> None:
     assert made["d"].tolist() == days
 
 
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "datetime64[us]", "datetime64[us, UTC]"])
+def test_dates_beyond_the_range_of_nanoseconds(dtype: str) -> None:
+    days = np.array(["0001-01-01", "1500-02-03", "9999-12-31"] * 20, dtype="datetime64[s]")
+    frame = pd.DataFrame({"d": pd.Series(days), "k": ["x", "y"] * 30})
+    frame["d"] = frame["d"].dt.tz_localize("UTC").astype(dtype) if "UTC" in dtype else frame["d"].astype(dtype)
+    encoder = TableEncoder.fit(from_frame(frame))
+    made = to_frame(encoder.decode(encoder.encode(from_frame(frame)).states))
+    assert made.equals(frame)
+
+
+def test_a_value_of_another_type_is_shown_as_users_write_it() -> None:
+    encoder = TableEncoder.fit(from_frame(pd.DataFrame({"k": ["x", "y"] * 30})))
+    for values, shown in (([1, 2], "1 is not"), (pd.to_datetime(["2024-01-02", "2024-01-03"]), "2024-01-02")):
+        found = encoder.encode(from_frame(pd.DataFrame({"k": values})))
+        assert str(found.problems[0]).startswith(f"column 'k': row 0: {shown}")
+
+
 def test_a_category_of_intervals_keeps_them() -> None:
     frame = pd.DataFrame({"a": pd.cut(np.linspace(0, 1, 50), 5), "k": ["x", "y"] * 25})
     encoder = TableEncoder.from_config(json.loads(json.dumps(TableEncoder.fit(from_frame(frame)).config())))

@@ -150,6 +150,30 @@ def test_probabilities_of_the_values_of_a_state_add_up_to_one(bins: int) -> None
     assert totals == pytest.approx(np.ones(encoder.num_states), abs=0.002)
 
 
+@pytest.mark.parametrize("decimals", [0, 1, 3])
+def test_probabilities_of_unseen_values_between_atoms_add_up_to_one(decimals: int) -> None:
+    whole = np.repeat(np.delete(np.arange(-30, 60), [4, 17, 18, 40, 41, 42]), 5)
+    encoder = NumberEncoder.fit(whole / 10**decimals)
+    grid = np.arange(-400, 400) / 10**decimals
+    states, log_density = encoder.encode(grid)[0], encoder.log_density(grid)
+    totals = np.bincount(states, weights=np.exp(log_density), minlength=encoder.num_states)
+    assert totals == pytest.approx(np.ones(encoder.num_states), abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("values", "changed"),
+    [
+        (np.arange(300) / 4, {"offset": 5}),
+        (np.arange(300) / 4, {"integer": True}),
+        (np.arange(300) * 100, {"offset": 5}),
+    ],
+)
+def test_a_config_whose_states_would_not_come_back_is_refused(values: np.ndarray, changed: dict[str, int]) -> None:
+    config = NumberEncoder.fit(values).config()
+    with pytest.raises(ValueError, match="whole numbers"):
+        NumberEncoder.from_config({**config, **changed})
+
+
 def test_bits_are_comparable_between_numbers_of_bins() -> None:
     """For uniform whole numbers the entropy is known, so that every number of bins must give it."""
     values = np.repeat(np.arange(1024), 4)

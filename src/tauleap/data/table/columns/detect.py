@@ -113,7 +113,7 @@ def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool =
     'number'
     """
     if len(cells.values) <= 1:
-        what = f"every value is {_shown(cells.values[0])}" if len(cells.values) else "there is no value"
+        what = f"every value is {short(cells.values[0])}" if len(cells.values) else "there is no value"
         return Detected("constant", what, cells)
     if cells.kind == "boolean":
         return Detected("boolean", "booleans", cells)
@@ -125,12 +125,6 @@ def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool =
         several = " of several types" if len({type(value) for value in cells.values.tolist()}) > 1 else ""
         return Detected("category", f"{len(cells.values):,} distinct values{several}", cells)
     return _text(name, cells, decimal, marks)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, np.datetime64):
-        return str(value)
-    return short(value.item() if isinstance(value, np.generic) else value)
 
 
 def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
+
 from tauleap._files.printable import one_line
 
 T = TypeVar("T")
@@ -194,6 +196,9 @@ def short(value: object) -> str:
     >>> short("a\\nb")
     "'a\\\\nb'"
     """
+    if isinstance(value, np.datetime64):
+        return one_line(str(value), most=60)
+    value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, list | tuple | dict) and len(value) > 20:
         return f"a {type(value).__name__} of {len(value)} items"
     return one_line(repr(value), most=60)

@@ -219,7 +219,7 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
     if name.startswith(("string", "str", "large_string")):
         return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=name)
     if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp", "date32", "date64")):
-        dates = pandas.Series(np.where(missing, np.datetime64("NaT"), values.astype("datetime64[ns]")))
+        dates = pandas.Series(np.where(missing, np.datetime64("NaT"), _moments(values)))
         if ", " in name:
             dates = dates.dt.tz_localize("UTC").dt.tz_convert(name.partition(", ")[2].rstrip("]"))
         return dates.astype(name)
@@ -237,6 +237,11 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
     series = series.astype(name)
     # The integers and booleans of numpy have no missing values: pandas makes floats and objects of them.
     return series.mask(missing) if missing.any() else series
+
+
+def _moments(values: np.ndarray) -> np.ndarray:
+    """Return dates in a unit of pandas that holds them: nanoseconds end in 2262, microseconds after 200,000 years."""
+    return values.astype("datetime64[ns]" if values.dtype == "M8[ns]" else "datetime64[us]")
 
 
 def _numpy_type(name: str) -> Any:
@@ -287,7 +292,7 @@ def _natural(pandas: Any, values: np.ndarray, missing: np.ndarray) -> Any:
         except UnicodeEncodeError:  # half of a character, which the texts of pandas cannot hold
             return series
     if values.dtype.kind == "M":
-        series = pandas.Series(values.astype("datetime64[ns]" if values.dtype == "M8[ns]" else "datetime64[us]"))
+        series = pandas.Series(_moments(values))
         return series.mask(missing) if missing.any() else series
     series = pandas.Series(values)
     if not missing.any():

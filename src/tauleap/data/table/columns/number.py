@@ -68,7 +68,11 @@ class NumberEncoder:
                 raise ValueError("every state of a number encoder must have one weight per point or interval")
             if sum(weights) == 0 or not last < knots[0] or any(low > high for low, high in pairwise(knots)):
                 raise ValueError(f"the knots of a number encoder must ascend, with one row or more, got {short(knots)}")
+            if self.integer and not all(float(knot).is_integer() for knot in (knots[0], knots[-1])):
+                raise ValueError(f"the states of whole numbers must begin and end with some, got {short(knots)}")
             last = knots[-1]
+        if self.offset and not (self.integer and self.decimals == 0):
+            raise ValueError("a number encoder must have whole numbers if it has an offset")
 
     @classmethod
     def fit(cls, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> NumberEncoder:
@@ -316,7 +320,9 @@ class NumberEncoder:
         with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
             width = np.clip(high[piece] - low[piece], step, largest)
             log_inside = np.log(np.where(covered, weight[piece] / total, 0.0)) - np.log(width) + math.log(step)
-            single &= above - below <= 1.5 * step
+            # An atom has the unseen values up to the middle between it and the next one: is there one?
+            room = step if self.decimals <= 0 else step * (1 - 1e-6)
+            single &= (values - below <= room) & (above - values < room)
             # Beyond the lowest and the highest value of the data the density falls exponentially.
             distance = np.where(np.isfinite(below), values - below, np.where(np.isfinite(above), above - values, 0.0))
             falls = np.where(bounded, 0.0, -np.minimum(np.abs(distance), largest) / spread)

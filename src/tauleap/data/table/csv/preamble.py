@@ -7,19 +7,20 @@ from collections.abc import Sequence
 
 from tauleap.data.table.columns.dialect import DELIMITERS, Dialect
 from tauleap.data.table.columns.raw import Problem, TableError
-from tauleap.data.table.csv.sniff import detect_header, split
+from tauleap.data.table.csv.sniff import detect_header, is_surely_header, split
 
 _ANNOUNCED = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _MOST_TITLES = 10
 """Lines of titles above the names of the columns at most."""
 
 
-def announced_delimiter(line: str, name: str) -> str | None:
-    """Return the delimiter that a first line for spreadsheet programs announces, or None for any other line.
+def announced_delimiter(line: str, name: str, number: int = 1) -> str | None:
+    """Return the delimiter that a line for spreadsheet programs announces, or None for any other line.
 
     Args:
-        line: The first line of the file.
+        line: The first line of the file that is not a comment.
         name: The file in messages.
+        number: The number of the line. Default: 1.
 
     Raises:
         TableError: The delimiter is one that is not supported.
@@ -31,8 +32,8 @@ def announced_delimiter(line: str, name: str) -> str | None:
     if found is None:
         return None
     if found[1] not in DELIMITERS:
-        message = f"the first line announces the delimiter {found[1]!r}, which is not one of {DELIMITERS}"
-        raise TableError(name, [Problem(message, "save the table with a comma as delimiter", line=1)])
+        message = f"the line announces the delimiter {found[1]!r}, which is not one of {DELIMITERS}"
+        raise TableError(name, [Problem(message, "save the table with a comma as delimiter", line=number)])
     return found[1]
 
 
@@ -47,11 +48,14 @@ def count_comments(lines: Sequence[str], dialect: Dialect, width: int) -> int:
     >>> lines = ["# made by hand\\n", "a,b\\n", "1,2\\n"]
     >>> count_comments(lines, Dialect(), 2), count_comments(["#a,b\\n", "1,2\\n"], Dialect(), 2)
     (1, 0)
+    >>> count_comments(["# made by hand, today\\n", *lines[1:]], Dialect(), 2)
+    1
     """
     leading = next((number for number, line in enumerate(lines) if not is_comment(line)), 0)
-    # The last of these lines may have the names, as in "#chrom,start".
+    # The last of these lines may have the names, as in "#chrom,start", if the next line does not have them.
     names = leading > 0 and any(len(row) == width for row in split([lines[leading - 1]], dialect))
-    return leading - names
+    first, *rows = split(lines[leading:], dialect) or [[]]
+    return leading - (names and not is_surely_header(first, rows))
 
 
 def is_comment(line: str) -> bool:
@@ -84,19 +88,21 @@ def count_titles(rows: Sequence[Sequence[str]], width: int) -> int:
     return first if is_names else 0
 
 
-def lines_left_out(comments: int, titles: int) -> list[Problem]:
+def lines_left_out(comments: int, titles: int, numbers: Sequence[int]) -> list[Problem]:
     """Return the problems of a file that has comments or titles before its table.
 
     Args:
         comments: The number of comments.
         titles: The number of titles after them.
+        numbers: The numbers of the first lines.
     """
     found = []
     if comments:
-        what = f"the first {comments} lines begin with # and are comments"
-        what = what if comments > 1 else "the first line begins with # and is a comment"
-        found.append(Problem(what, "remove the # if the line has the names", line=1))
+        what = f"{comments} lines begin with # and are comments"
+        what = what if comments > 1 else "the line begins with # and is a comment"
+        found.append(Problem(what, "remove the # if the line has the names", line=numbers[0]))
     if titles:
-        what = f"{titles} lines are titles" if titles > 1 else "a line is a title"
-        found.append(Problem(f"{what} above the names of the columns, and left out", "no action is needed", line=1))
+        what = f"{titles} lines are titles" if titles > 1 else "the line is a title"
+        what += " above the names of the columns, and left out"
+        found.append(Problem(what, "no action is needed", line=numbers[comments]))
     return found

@@ -90,9 +90,12 @@ def read_delimited(
     name = str(path)
     encoding, problems = detect_encoding(content, name, encoding)
     numbered = list(_head(content, encoding, name))
-    sample = [line for _, line in numbered]
-    announced = announced_delimiter(sample[0], name) if sample else None
-    sample = sample[announced is not None :]
+    # The line for spreadsheet programs is the first one, or the first after comments.
+    place = next((i for i, (_, line) in enumerate(numbered) if not is_comment(line)), 0)
+    announced = announced_delimiter(numbered[place][1], name, numbered[place][0]) if numbered else None
+    if announced is not None:
+        del numbered[place]
+    sample, numbers = [line for _, line in numbered], [number for number, _ in numbered]
     table = [line for line in sample if not is_comment(line)] or sample
     dialect = Dialect(encoding=encoding, quote=detect_mark(table), announced=announced is not None)
     delimiter = delimiter or announced or ("\t" if path.suffix.lower() == ".tsv" else detect_delimiter(table, dialect))
@@ -106,12 +109,11 @@ def read_delimited(
     comments = count_comments(sample, dialect, width)
     rows = [_without_empty_ends(row, width) for row in split(sample[comments:], dialect)]
     titles = count_titles(rows, width) if header is not False else 0
-    problems = [*problems, *lines_left_out(comments, titles)]
+    problems = [*problems, *lines_left_out(comments, titles, numbers)]
     rows, sample = rows[titles:], sample[comments:]
     names, header, shift = _names(rows, width, header)
-    preamble = dialect.announced + comments + titles
-    reading = _Reading(name, width, header, shift, problems, preamble)
-    labels = reading.labels(names, numbered[preamble][0])
+    reading = _Reading(name, width, header, shift, problems, dialect.announced + comments + titles)
+    labels = reading.labels(names, numbers[comments + titles])
     lines = Lines(content, encoding, name, dialect)
     columns = reading.columns(records(lines, width), single=width == 1)
     marks = frozenset(MISSING_MARKS if missing is None else {"", *(mark.strip() for mark in missing)})

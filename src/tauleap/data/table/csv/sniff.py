@@ -127,6 +127,32 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
     >>> detect_header(["age", "sex"], [["31", "m"]])[0], detect_header(["30", "m"], [["31", "m"]])[0]
     (True, False)
     """
+    for_, against = _signs(first, rows)
+    if not for_ and _is_counting(first, against):
+        return True, "the first line has consecutive numbers"
+    if len(against) > len(for_):
+        return False, f"the first line has values such as {against[0]!r}"
+    if for_:
+        return True, f"{for_[0]!r} stands above numbers or dates"
+    return True, "the first line has words that do not come again"
+
+
+def is_surely_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Return whether the first row must have the names: words above numbers or dates, and nothing else speaks.
+
+    Args:
+        first: The first row.
+        rows: The rows after it.
+
+    >>> is_surely_header(["age", "sex"], [["31", "m"]]), is_surely_header(["red", "m"], [["blue", "f"]])
+    (True, False)
+    """
+    for_, against = _signs(first, rows)
+    return bool(for_) and not against
+
+
+def _signs(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[list[str], list[str]]:
+    """Return the cells of the first row that must be names, and those that must be values."""
     for_, against = [], []
     for place, name in enumerate(first):
         column = [row[place] for row in rows if place < len(row) and not is_missing(row[place])]
@@ -139,13 +165,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
             against.append(name)
         elif all(map(_is_date, column[:_DATES])):
             (against if _is_date(name) else for_).append(name)
-    if not for_ and _is_counting(first, against):
-        return True, "the first line has consecutive numbers"
-    if len(against) > len(for_):
-        return False, f"the first line has values such as {against[0]!r}"
-    if for_:
-        return True, f"{for_[0]!r} stands above numbers or dates"
-    return True, "the first line has words that do not come again"
+    return for_, against
 
 
 def _is_date(cell: str) -> bool:
