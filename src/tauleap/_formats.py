@@ -32,7 +32,7 @@ def is_picture_collection(name: str) -> bool:
 
 @dataclass(frozen=True)
 class Registration:
-    """A file format.
+    """Register a file format.
 
     Args:
         kind: The name in the configuration of a saved model.

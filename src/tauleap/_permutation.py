@@ -11,7 +11,7 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """A pseudo-random permutation of ``0 .. size-1`` that follows from a seed, computed entry by entry.
+    """Compute a pseudo-random permutation of ``0 .. size-1``, which follows from a seed, entry by entry.
 
     A Feistel network permutes the next power of four; entries that fall outside are permuted again until they are
     inside, which takes four turns at most on average.

@@ -27,7 +27,7 @@ from tauleap.sampling_run import SamplingRun, decoding_seed
 
 
 class Model(ModelParts):
-    """A generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
+    """Sample, complete and evaluate with a generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
 
     Args:
         process: the forward process, x0 -> x_t.

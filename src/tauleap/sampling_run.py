@@ -23,7 +23,7 @@ from tauleap.sampling import Sampler, choose_sampling, sample
 
 
 class DrawnStates(NamedTuple):
-    """States on the CPU, and how many of them are effectively different if conditions made them weighted."""
+    """Hold states on the CPU, and how many are effectively different if conditions made them weighted."""
 
     x: States
     effective_size: float | None

@@ -12,7 +12,7 @@ REMEDY = "free some space and run the same command again"
 
 
 class FullDiskError(OSError):
-    """No space left, a quota or a limit of file sizes; the message names the folder and the remedy."""
+    """Report a full disk, a quota or a limit of file sizes; the message names the folder and the remedy."""
 
 
 def is_full_disk(error: OSError) -> bool:

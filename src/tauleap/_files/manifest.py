@@ -16,7 +16,7 @@ MANIFEST = "manifest.json"
 
 
 class Manifest:
-    """The manifest of a folder, checked against its own checksum when it is read.
+    """Hold the manifest of a folder, checked against its own checksum when it is read.
 
     Args:
         folder: The checkpoint.

@@ -194,9 +194,9 @@ def remove_folder(folder: Path, names: Container[str]) -> bool:
     """
     if folder.is_symlink() or any(path.name not in names for path in folder.iterdir()):
         return False
-    going = next(path for path in atomic.temporary_names(folder) if not os.path.lexists(path))
-    folder.rename(going)
-    shutil.rmtree(going)
+    temporary = next(path for path in atomic.temporary_names(folder) if not os.path.lexists(path))
+    folder.rename(temporary)
+    shutil.rmtree(temporary)
     return True
 
 

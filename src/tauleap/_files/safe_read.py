@@ -32,7 +32,7 @@ _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXE
 
 
 class FileError(ValueError):
-    """A file that cannot be used; the message names the file, the problem and the remedy.
+    """Report a file that cannot be used; the message names the file, the problem and the remedy.
 
     Args:
         path: The file, or its name in messages.
@@ -46,11 +46,11 @@ class FileError(ValueError):
 
 
 class UnreadableError(FileError):
-    """A file that is damaged, not a plain file, outside its folder, or larger than it may be."""
+    """Report a file that is damaged, not a plain file, outside its folder, or larger than it may be."""
 
 
 class OtherFormatError(FileError):
-    """A file that another version of tauleap wrote.
+    """Report a file that another version of tauleap wrote.
 
     Args:
         path: The file.
@@ -64,7 +64,7 @@ class OtherFormatError(FileError):
 
 
 class SystemRefusalError(OSError):
-    """An error of the system without a file name, to which the file and the remedy were added."""
+    """Report an error of the system without a file name, to which the file and the remedy were added."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

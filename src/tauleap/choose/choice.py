@@ -22,7 +22,7 @@ _PRECISION = "32-true"
 
 @dataclass(frozen=True)
 class Choice:
-    """The process, denoiser, objective and settings that are trained.
+    """Hold the process, denoiser, objective and settings that are trained.
 
     Args:
         process: The forward process.

@@ -39,7 +39,7 @@ _BYTES_PER_WEIGHT = 20
 
 @dataclass(frozen=True)
 class Plan:
-    """A network to build, and suitable settings of training.
+    """Hold a network to build, and suitable settings of training.
 
     Args:
         build: Returns the denoiser with initial weights.
@@ -68,7 +68,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class _Task:
-    """The data, its noise, the training time, and the sizes that the user gave."""
+    """Hold the data, its noise, the training time, and the sizes that the user gave."""
 
     data: Dataset
     process: ForwardProcess

@@ -45,7 +45,7 @@ _BLOCK_REMEDY = "remove it and run the same command again"
 
 @dataclass(frozen=True)
 class Blocks:
-    """The rows of a request, cut into blocks, in a folder.
+    """Hold the rows of a request, cut into blocks, in a folder.
 
     Args:
         folder: Where the blocks and then the files are.
@@ -172,7 +172,7 @@ class Blocks:
 
 @dataclass(frozen=True)
 class ResumeResult:
-    """The state of a request: its files, or the number of blocks that other shards have not sampled yet."""
+    """Hold the state of a request: its files, or the number of blocks that other shards have not sampled yet."""
 
     files: list[Path]
     first: Tensor | None = None

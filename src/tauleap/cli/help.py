@@ -20,7 +20,7 @@ from typing_extensions import Doc
 
 
 class Metavar(str):
-    """How the value of an option is written in the help, as part of its annotation."""
+    """Set how the help writes the value of an option, as part of the annotation of a field."""
 
 
 def parser_class(command: type, *, is_selected: bool) -> type:

@@ -42,7 +42,7 @@ ImageFileFormat = Literal["png", "npy"]
 
 @dataclass(frozen=True)
 class Shard:
-    """One of several processes that share the blocks: it samples every ``count``-th, from number ``index``.
+    """Identify one of several processes that share the blocks: it samples every ``count``-th, from ``index``.
 
     Args:
         index: The number of the process, from 1.

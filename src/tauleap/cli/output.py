@@ -29,7 +29,7 @@ _ASCII = str.maketrans(
 
 @runtime_checkable
 class TextStream(Protocol):
-    """The methods of a text stream that are used here; a notebook or a test may replace the standard streams."""
+    """Declare the methods of a text stream that are used, since a notebook or a test may replace the streams."""
 
     def write(self, text: str, /) -> int: ...
 
@@ -39,7 +39,7 @@ class TextStream(Protocol):
 
 
 class SteadyStream:
-    """A text stream that replaces characters it cannot encode, and discards text once a write has failed.
+    """Write text with replacements for characters that cannot be encoded, and discard text after a failed write.
 
     Args:
         stream: The stream to write to.
@@ -105,7 +105,7 @@ def encodable(text: str, encoding: str | None) -> str:
 
 
 class Output:
-    """The two streams of a command.
+    """Hold the two streams of a command.
 
     Args:
         out: Standard output.

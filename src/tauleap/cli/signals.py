@@ -15,7 +15,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """A signal that ends the command; unfinished files are removed on the way out.
+    """End the command after a signal; unfinished files are removed before the exit.
 
     Args:
         number: The number of the signal.

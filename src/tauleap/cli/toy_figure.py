@@ -20,7 +20,7 @@ _COLOURS = ("#4c2a85", "#c2571a", "#1b7f79", "#b8860b", "#7a7a7a", "#a02c5a")
 
 @dataclass(frozen=True)
 class Curve:
-    """Distances of one method at several numbers of evaluations."""
+    """Hold the distances of one method at several numbers of evaluations."""
 
     label: str
     evaluations: Sequence[float | int]
@@ -34,7 +34,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Distributions of two sites at some times of the reverse process, from noise to data."""
+    """Hold the distributions of two sites at some times of the reverse process, from noise to data."""
 
     label: str
     times: Sequence[float]

@@ -21,7 +21,7 @@ _SUBSAMPLE_VALUES, _SUBSAMPLE_BLOCKS = 2**25, 256
 
 
 class Rows(NamedTuple):
-    """Some rows of a dataset: int64 states (n, *shape), and the missing values and conditions if there are any."""
+    """Hold some rows of a dataset: int64 states (n, *shape), and the missing values and conditions if there are any."""
 
     x: Tensor
     missing: Tensor | None

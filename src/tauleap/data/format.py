@@ -25,7 +25,7 @@ from tauleap.data.table.columns.dependency import Dependency
 
 
 class Format(ABC):
-    """The base class of file formats. A concrete format is a frozen dataclass whose fields can be saved as JSON."""
+    """Define a file format. A concrete format is a frozen dataclass whose fields can be saved as JSON."""
 
     kind: ClassVar[str]
     """The name of the format in a configuration."""
@@ -249,7 +249,7 @@ class Format(ABC):
 
 
 class RowFiles(Format):
-    """The base class of formats that write separate files for each row, as soon as the row is sampled."""
+    """Define a format that writes separate files for each row, as soon as the row is sampled."""
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         return self.write_sheet(x, folder, stem=stem) + self.write_rows(x, folder, stem=stem, first=first)

@@ -26,7 +26,7 @@ from tauleap.data.text import TextFormat
 
 @dataclass(frozen=True)
 class Kind:
-    """The type in which data was given, so that samples have the same type.
+    """Hold the type in which data was given, so that samples have the same type.
 
     Args:
         name: "tensor", "frame" or "texts". Default: "tensor".

@@ -24,7 +24,7 @@ _MAX_CHARACTERS = 256
 
 @dataclass(frozen=True)
 class TextFormat(Format):
-    """Rows of characters, or of bytes.
+    """Read and write rows of characters, or of bytes.
 
     Args:
         length: The number of characters or bytes per row, >= 1.

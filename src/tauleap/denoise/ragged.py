@@ -69,7 +69,7 @@ class RaggedLogits(Parametrisation):
 
 
 class _RaggedLogProb(torch.autograd.Function):
-    """log p of one state per site, without keeping a tensor of the logits' size for the gradient."""
+    """Compute log p of one state per site, without keeping a tensor of the logits' size for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, flat: Tensor, x0: Tensor, layout: RaggedLayout) -> Tensor:

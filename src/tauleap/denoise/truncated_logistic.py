@@ -147,7 +147,7 @@ def truncated_logistic_log_prob(mean: PerSite, log_scale: PerSite, x0: States, n
 
 
 class _Logits(torch.autograd.Function):
-    """The logits (n, S) of n sites. Nothing of size S is kept for the gradient, and both ways go through the cache."""
+    """Compute logits (n, S) in blocks that fit into the cache, and keep nothing of size S for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, mean: Tensor, log_scale: Tensor, num_states: int) -> Tensor:

@@ -23,7 +23,7 @@ _NAMED = 3
 
 
 class _Record:
-    """The first undefined sites of a call, as tensors on the device."""
+    """Hold the first undefined sites of a call, as tensors on the device."""
 
     def __init__(self, undefined: SiteMask, t: Time) -> None:
         flat, self.shape = undefined.reshape(-1), undefined.shape[1:]
@@ -62,7 +62,7 @@ class _Record:
 
 
 class _Call:
-    """The record of one call of a sampler's loop."""
+    """Hold the record of one call of a sampler's loop."""
 
     def __init__(self) -> None:
         self.record: _Record | None = None

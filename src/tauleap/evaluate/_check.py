@@ -13,7 +13,7 @@ from tauleap.reverse import ReverseProcess
 
 @runtime_checkable
 class HasReverse(Protocol):
-    """A model that reads data and has a reverse process, as :class:`tauleap.Model` does."""
+    """Declare a model that reads data and has a reverse process, as :class:`tauleap.Model` does."""
 
     reverse: ReverseProcess
 

@@ -29,7 +29,7 @@ Estimator = Literal["rates", "likelihood"]
 
 
 class Prediction(NamedTuple):
-    """Noisy states, their time, and p(x0 | x) in float64."""
+    """Hold noisy states, their time, and p(x0 | x) in float64."""
 
     x: States
     t: float
@@ -37,7 +37,7 @@ class Prediction(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Some rows of data on the device of the model, with what is given."""
+    """Hold some rows of data on the device of the model, with observed sites and the condition."""
 
     x0: States
     observed: Observed | None = None

@@ -101,7 +101,7 @@ def frechet_of_gaussians(mean_1: Tensor, covariance_1: Tensor, mean_2: Tensor, c
 
 @dataclass(frozen=True)
 class _Gaussian:
-    """m, tr C, and a factor A with A A^T = C."""
+    """Hold m, tr C, and a factor A with A A^T = C."""
 
     mean: Tensor
     trace: float
@@ -148,7 +148,7 @@ def _between(a: _Gaussian, b: _Gaussian) -> float:
 
 @dataclass(frozen=True)
 class _Side:
-    """One sample: all of it, and its groups; none if it is a known law."""
+    """Hold the moments of a sample and those of its groups; no groups for a known law."""
 
     whole: Moments
     groups: Sequence[Moments]

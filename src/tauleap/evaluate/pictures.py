@@ -23,7 +23,7 @@ _CHANNELS = (1, 3)
 
 
 class ArrayPictures(Dataset[Tensor]):
-    """Rows of an array (n, C, H, W), in memory or on disk; grey ones are repeated to three channels."""
+    """Read rows of an array (n, C, H, W) in memory or on disk; grey ones are repeated to three channels."""
 
     def __init__(self, arrays: list[Any]) -> None:
         self._arrays = arrays
@@ -42,7 +42,7 @@ class ArrayPictures(Dataset[Tensor]):
 
 
 class FilePictures(Dataset[Tensor]):
-    """Files, one picture each, all of one size; where they are transparent they are on white, as in training."""
+    """Read files of one picture each and of equal size; transparent ones are on white, as in training."""
 
     def __init__(self, files: list[Path]) -> None:
         self._files = files

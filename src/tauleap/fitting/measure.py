@@ -23,7 +23,7 @@ from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
 """Limits in seconds for measuring without a budget, which otherwise takes as long as training. The upper limit was
-chosen because other ranks wait, and their connection times out."""
+chosen because the connections of ranks that wait would time out."""
 
 
 def measured_model(
@@ -120,7 +120,7 @@ def better_checkpoint(
 
 
 def _best(folder: Path, last: Path) -> Path:
-    """Return the checkpoint with the lowest bits/dim in the validation log: models of small data overfit."""
+    """Return the checkpoint with the lowest bits/dim in the validation log, since models of small data overfit."""
     try:
         text = safe_read.read_bytes(folder / "validation.csv", inside=folder).decode()
         bits = {int(row["step"]): float(row["bits_per_dim"]) for row in csv.DictReader(io.StringIO(text, newline=""))}

@@ -19,7 +19,7 @@ def zeroed(layer: nn.Linear) -> nn.Linear:
 
 
 class SwiGLU(nn.Module):
-    """Gated MLP (Shazeer 2020), as many parameters as a plain one with four times the width inside."""
+    """Apply a gated MLP (Shazeer 2020), with as many parameters as a plain one with four times the width inside."""
 
     def __init__(self, width: int, *, bias: bool = True) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class SwiGLU(nn.Module):
 
 
 class AdaptiveBlock(nn.Module):
-    """Pre-norm attention and MLP whose norms and gates come from the time; the gates begin at zero (adaLN-zero)."""
+    """Apply pre-norm attention and MLP with norms and gates from the time; the gates begin at zero (adaLN-zero)."""
 
     def __init__(self, width: int, heads: int, dropout: float) -> None:
         super().__init__()

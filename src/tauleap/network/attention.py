@@ -9,7 +9,7 @@ from tauleap.network.rotary import Rotation
 
 
 class SelfAttention(nn.Module):
-    """Multi-head attention without a mask.
+    """Apply multi-head attention without a mask.
 
     There is no dropout of attention weights: it would keep torch from its fused kernel, which on a CPU costs a factor
     of nine, and the paper drops only the outputs of blocks (App. H.3).

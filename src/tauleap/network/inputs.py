@@ -97,7 +97,7 @@ def sinusoidal(position: Tensor, size: int) -> Tensor:
 
 
 class TimeEmbedding(nn.Module):
-    """t -> sinusoidal embedding of 1000 t -> MLP with one hidden layer (App. H).
+    """Embed t by sines and cosines of 1000 t and an MLP with one hidden layer (App. H).
 
     Args:
         size: of the sinusoidal embedding; even.
@@ -129,7 +129,7 @@ class TimeEmbedding(nn.Module):
 
 
 class Modulation(NamedTuple):
-    """h -> scale * h + offset, feature by feature, the same at every site."""
+    """Hold the scale and the offset of scale * h + offset, one per feature and the same at every site."""
 
     scale: Tensor
     offset: Tensor
@@ -143,7 +143,7 @@ class Modulation(NamedTuple):
 
 
 class FiLM(nn.Module):
-    """A linear layer from the time embedding to a Modulation, which may then be used more than once.
+    """Map the time embedding to a Modulation, which may be used more than once, by a linear layer.
 
     The biases of the scales begin at 1, so that the untrained layer is close to the identity.
     """

@@ -25,7 +25,7 @@ from tauleap.network.network import Network, Times
 
 
 class ResidualBlock(nn.Module):
-    """MLP with one hidden layer, residual connection, layer norm, FiLM, in this order (App. H.1, end of H.3)."""
+    """Apply an MLP with one hidden layer, residual connection, layer norm and FiLM (App. H.1, end of H.3)."""
 
     def __init__(self, width: int, hidden: int, time_width: int) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ from tauleap.network.network import Network, Times
 
 
 class EncoderLayer(nn.Module):
-    """Self-attention, then an MLP; each is dropped out, added to its input, normed and modulated, both by one FiLM."""
+    """Apply self-attention, then an MLP; each with dropout, residual connection, norm and the same FiLM."""
 
     def __init__(self, width: int, heads: int, hidden: int, time_width: int, dropout: float) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ _SITES = 5
 
 
 class LocalMixing(nn.Module):
-    """Depthwise convolution over neighbouring sites; it begins at zero."""
+    """Apply a depthwise convolution over neighbouring sites, which begins at zero."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -30,7 +30,7 @@ class LocalMixing(nn.Module):
 
 
 class PlainBlock(nn.Module):
-    """Pre-norm local mixing, attention and gated MLP, all without biases; what each adds begins at zero.
+    """Apply pre-norm local mixing, attention and gated MLP without biases; each update begins at zero.
 
     Args:
         width: of the model.

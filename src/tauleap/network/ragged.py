@@ -23,7 +23,7 @@ _MOST_STATES = 2**24
 
 
 class Group(NamedTuple):
-    """The sites of one size: where their states begin, and how many sites and states there are."""
+    """Hold the sites of one size: where their states begin, and how many sites and states there are."""
 
     start: int
     sites: int

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Rotation(NamedTuple):
-    """Turns pairs of features by an angle proportional to the position."""
+    """Rotate pairs of features by an angle proportional to the position."""
 
     cos: Tensor
     sin: Tensor

@@ -16,7 +16,7 @@ from tauleap.network.ragged import RaggedLayout
 
 
 class _Block(nn.Module):
-    """Layer norm, MLP with one hidden layer, residual connection; the hidden layer takes an offset from the time."""
+    """Apply layer norm and an MLP with a residual connection; the hidden layer takes an offset from the time."""
 
     def __init__(self, width: int, hidden: int, dropout: float, time_width: int | None) -> None:
         super().__init__()

@@ -242,8 +242,10 @@ class UNet(Network):
 
 
 def _laid_out(h: Tensor) -> Tensor:
-    """Channels last, which saves a fifth of a training step, but where group norm would then take half of the time: on
-    a CPU in half precision. The parameters keep the layout that files have.
+    """Return h with channels last, except on a CPU in half precision.
+
+    This saves a fifth of a training step, but there group norm would take half of the time. The parameters keep the
+    layout that files have.
     """
     if _device.is_host(h.device) and h.dtype != torch.float32:
         return h

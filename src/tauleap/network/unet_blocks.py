@@ -17,7 +17,7 @@ def group_norm(channels: int) -> nn.GroupNorm:
 
 
 class ConvolutionBlock(nn.Module):
-    """Two convolutions, between which the time embedding is added; the sum with the input is rescaled by 1/sqrt 2."""
+    """Apply two convolutions with the time embedding between them, and scale the sum with the input by 1/sqrt 2."""
 
     def __init__(self, in_channels: int, out_channels: int, time_width: int, dropout: float) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ConvolutionBlock(nn.Module):
 
 
 class PixelAttention(nn.Module):
-    """Self-attention with one head between all pixels; its projection begins at zero."""
+    """Apply self-attention with one head between all pixels; its projection begins at zero."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -56,8 +56,9 @@ class PixelAttention(nn.Module):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt channels) v: torch's fused kernel, but where two products and their gradients take half of
-    its time or less, on a CPU in half precision.
+    """Return softmax(q k^T / sqrt channels) v, by the fused kernel of torch or two products.
+
+    On a CPU in half precision two products and their gradients take half of its time or less.
     """
     if _device.is_host(q.device) and q.dtype == torch.bfloat16:
         weights = torch.bmm(q * q.shape[-1] ** -0.5, k.transpose(1, 2)).softmax(-1)
@@ -66,7 +67,7 @@ def _attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
 
 class Stage(nn.Module):
-    """A convolution block, with attention after it where wanted."""
+    """Apply a convolution block and, if requested, attention."""
 
     def __init__(self, in_channels: int, out_channels: int, time_width: int, dropout: float, attention: bool) -> None:
         super().__init__()
@@ -79,7 +80,7 @@ class Stage(nn.Module):
 
 
 class Upsample(nn.Module):
-    """Twice the height and width: nearest neighbour, then a convolution."""
+    """Double the height and width by nearest neighbours, then apply a convolution."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ def _same(one: object, other: object) -> bool:
 
 
 class Derived:
-    """The cache of what follows from a process' buffers and attributes: tables, and kernels by their amount of noise.
+    """Cache what follows from the buffers and attributes of a process: tables, and kernels by their amount of noise.
 
     Never copied or saved with the process: it is computed again when it is needed.
     """

@@ -36,7 +36,7 @@ _SMALLEST_BY_EIGENVECTORS = 1e-6  # their absolute error of about 1e-15 is then 
 
 
 class MatrixExponential:
-    """Tables made once from ``generator`` (S, S) float64; call with ``c`` (n,) for the (n, S, S) kernels.
+    """Compute kernels (n, S, S) for amounts of noise (n,), from tables of ``generator`` (S, S) in float64.
 
     ``stationary`` is the law with which the generator is in detailed balance, if it is.
     """

@@ -23,7 +23,7 @@ class PaperElbo(Objective):
         L_CT = T E_{t, x ~ q_t|0} [sum_d sum_{v != x^d} Rhat^d(x, v)]                                        "outflow"
                - T E_{t, x~ ~ psi_t} [sum_d sum_{v != x~^d} phi(v | x~) Z(x~ with d at v) log Rhat^d(x~, v)]   "signal"
 
-    Here x~ is x with one forward jump more, Z(x) the rate at which x jumps, and the sum over the state from which it
+    Here x~ is x after one more forward jump, Z(x) the rate at which x jumps, and the sum over the state from which it
     jumped is taken in closed form: phi Z is ``C_v / N``, with C the reverse rates given x0 and ``N = sum_d sum_v
     C_v / Z(x~ with d at v)``.
 

@@ -25,7 +25,7 @@ from tauleap.noise.absorbing import mask_of
 
 
 class MaskDraw(NamedTuple):
-    """The masked sites, the times m = 1 - alpha that belong to them, and the weights of their losses."""
+    """Hold the masked sites, the times m = 1 - alpha that belong to them, and the weights of their losses."""
 
     masked: SiteMask
     m: Float[Tensor, " batch"]

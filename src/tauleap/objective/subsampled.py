@@ -81,7 +81,7 @@ class Subsampled(Objective):
 
 
 class SiteSubset(LossBatch):
-    """Some sites of a batch, with samples that share a time in one row: (batch / n, n * sites).
+    """Hold some sites of a batch, with samples that share a time in one row: (batch / n, n * sites).
 
     The network has been evaluated on all sites; after that every site is on its own, so that its row does not matter.
     Each row has one time here.

@@ -29,7 +29,7 @@ from tauleap.storage.constructor import remedy
 
 @dataclass(frozen=True)
 class OwnParts:
-    """The user's own classes in a model, and the parts that its files cannot rebuild.
+    """Hold the user's own classes in a model, and the parts that its files cannot rebuild.
 
     Args:
         classes: The argument ``classes`` of ``load``. Default: none.

@@ -34,7 +34,7 @@ from tauleap.reverse.bound import ExitBound
 
 
 class Structure(ABC):
-    """The reverse-rate formula for one process, by the structure of its kernels."""
+    """Define the reverse-rate formula for one process, by the structure of its kernels."""
 
     knows_first_jump: bool = False
     """Whether :meth:`first_jump` is known."""
@@ -75,7 +75,7 @@ class Structure(ABC):
 
 
 class Reversal(ABC):
-    """The reverse-rate formula at given states and times."""
+    """Define the reverse-rate formula at given states and times."""
 
     @abstractmethod
     def reachable(self) -> Tensor | None:
@@ -214,7 +214,7 @@ def replaced_logits(posterior: Posterior, logits: PerState) -> Posterior:
 
 
 class OutgoingJumps(ABC):
-    """Jumps out of given states: the exit rate of each site, and draws of destinations.
+    """Define the jumps out of given states: the exit rate of each site, and draws of destinations.
 
     A step of a sampler needs the exit rates of all sites and the destinations of those that jump; intermediate results
     that both need are computed once.
@@ -260,7 +260,7 @@ class CorrectorJumps(OutgoingJumps):
 
 
 class UnobservedJumps(OutgoingJumps):
-    """Jumps of the sites that are not observed."""
+    """Restrict jumps to the sites that are not observed."""
 
     def __init__(self, jumps: OutgoingJumps, observed: Observed) -> None:
         self.jumps, self.observed = jumps, observed

@@ -26,7 +26,7 @@ between the two numbers on a logarithmic scale."""
 
 @dataclass(frozen=True)
 class SamplingPlan:
-    """The sampler, the times and the final step of a request, as :func:`choose_sampling` selected them.
+    """Hold the sampler, the times and the final step of a request, as :func:`choose_sampling` selected them.
 
     >>> from tauleap.noise import Absorbing, LogLinear
     >>> print(choose_sampling(Absorbing(4, LogLinear()), 9))

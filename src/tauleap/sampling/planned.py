@@ -23,7 +23,7 @@ _ROUNDING = 1e-9
 
 
 class Selection(NamedTuple):
-    """Sites to fill by one evaluation: their rows and positions, their logits, and the entropy bound of each row."""
+    """Hold the sites to fill by one evaluation: rows, positions and logits, and the entropy bound of each row."""
 
     rows: Int64[Tensor, " k"]
     sites: Int64[Tensor, " k"]

@@ -78,7 +78,7 @@ _MARK = "_not_rebuildable"
 
 
 class UnknownClassError(safe_read.FileError):
-    """Raised for a model with classes that ``load`` has not received, or with parts that cannot be rebuilt.
+    """Report a model with classes that ``load`` has not received, or with parts that cannot be rebuilt.
 
     >>> str(UnknownClassError(["MyNetwork"], "runs/mine")).endswith("tauleap.load('runs/mine', classes=[MyNetwork])")
     True

@@ -13,7 +13,7 @@ _PLACEMENT = ("device", "dtype")
 
 
 class UnknownArgumentError(TypeError):
-    """Raised for a constructor argument that no attribute stores."""
+    """Report a constructor argument that no attribute stores."""
 
 
 def constructor_arguments(value: object) -> Iterator[tuple[str, str, Any]]:

@@ -35,7 +35,7 @@ _NETWORK = "denoiser.network."
 
 @runtime_checkable
 class Saveable(Protocol):
-    """The parts of a model that are saved; :class:`tauleap.Model` has them."""
+    """Declare the parts of a model that are saved; :class:`tauleap.Model` has them."""
 
     reverse: ReverseProcess
     shape: tuple[int, ...] | None

@@ -34,7 +34,7 @@ _METADATA = "__metadata__"
 
 
 class Declared(NamedTuple):
-    """The dtype and shape of one tensor, as the header declares them."""
+    """Hold the dtype and shape of one tensor, as the header declares them."""
 
     dtype: torch.dtype
     shape: tuple[int, ...]

@@ -27,7 +27,7 @@ from tauleap.noise import (
 
 
 class Example(NamedTuple):
-    """A process to test, and what is claimed of it."""
+    """Hold a process to test, and the properties that are claimed."""
 
     name: str
     make: Callable[[], ForwardProcess]

@@ -16,7 +16,7 @@ from tauleap.testing.properties import PROPERTY, SEEDS, TIMES
 
 
 class OfProcess(ABC):
-    """The common part of the suites of a process."""
+    """Construct the process that the suites of a process test."""
 
     shape: tuple[int, ...] = (2,)
     """The shape of a sample; say it where the process fixes it."""
@@ -56,7 +56,7 @@ class KernelContract(OfProcess):
     @PROPERTY
     @given(t=TIMES)
     def test_a_declared_mask_absorbs(self, t: float) -> None:
-        """A data state is kept with probability exp(-c(t)), and is the mask otherwise."""
+        """Check that a data state is kept with probability exp(-c(t)), and is the mask otherwise."""
         process = self.make()
         if process.mask is None:
             return

@@ -59,7 +59,7 @@ class Perturbed(Denoiser):
 
 
 class Path(NamedTuple):
-    """Rows (x0, x, x~) with the probability of each: a data law, the noise at one time, and one forward jump."""
+    """Hold rows (x0, x, x~) with the probability of each: a data law, the noise at one time, and one forward jump."""
 
     weight: Tensor
     x0: States

@@ -30,7 +30,7 @@ LARGEST_SPACE = 300
 
 
 class Case:
-    """A law of D sites as data, and what follows from it by brute force, for every joint state x in ``states``."""
+    """Compute what follows from a law of D sites by brute force, for every joint state x in ``states``."""
 
     def __init__(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> None:
         self.process, self.shape, self.law, self.sites = process, shape, law, law.ndim

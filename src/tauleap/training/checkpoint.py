@@ -29,7 +29,7 @@ _NEW_FOLDER = "write the name of a new folder (--out, or out=...) to start again
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint folder and its step."""
+    """Hold a checkpoint folder and its step."""
 
     step: int
     folder: Path
@@ -44,7 +44,7 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The checkpoints of a run.
+    """Write, find and remove the checkpoints of a run.
 
     Args:
         folder: The folder of the run.

@@ -41,7 +41,7 @@ _NETWORK = "denoiser.network."
 
 
 class Engine:
-    """The model on its devices, with its optimizer, the average of its weights and the order of the data.
+    """Hold the model on its devices, with its optimizer, the average of its weights and the order of the data.
 
     Args:
         fabric: The processes of the run.

@@ -175,7 +175,7 @@ def _shard(network: nn.Module, mesh: DeviceMesh) -> nn.Module:
 
 
 class _Float64(Precision):
-    """Weights in float64, whose outputs stay so: Fabric's own class rounds them to float32 on several devices."""
+    """Keep weights and outputs in float64, which Fabric's own class rounds to float32 on several devices."""
 
     precision = "64-true"
 
@@ -184,7 +184,7 @@ class _Float64(Precision):
 
 
 class _OtherAccelerator(Accelerator):
-    """One device of a type for which Fabric has no class of its own, such as xpu."""
+    """Support one device of a type for which Fabric has no class, such as xpu."""
 
     def setup_device(self, device: torch.device) -> None:
         torch.get_device_module(device).set_device(device)

@@ -18,7 +18,7 @@ from tauleap.training.folder import SAMPLES, cells_of
 
 
 class Logs:
-    """One CSV file per kind of row ("train", "validation"), all of whose rows have the same columns.
+    """Write one CSV file per kind of row ("train", "validation"), with the same columns in all rows.
 
     When a run is resumed, rows after ``step`` are removed, because these steps are repeated. If a file has rows that
     cannot be read, a copy of it is renamed and the readable rows stay. A file with other columns is renamed. This

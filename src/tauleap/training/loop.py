@@ -42,7 +42,7 @@ _CHECK_EVERY = 16
 
 @dataclass(frozen=True)
 class Result:
-    """The result of training; ``tauleap.load(result.checkpoint)`` returns the model.
+    """Hold the result of training; ``tauleap.load(result.checkpoint)`` returns the model.
 
     Args:
         step: The number of training steps made, over all resumed parts.

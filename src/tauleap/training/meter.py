@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class NonFiniteError(ArithmeticError):
-    """The loss or a weight became infinite or NaN."""
+    """Report a loss or a weight that became infinite or NaN."""
 
 
 class Meter:

@@ -13,7 +13,7 @@ _LISTED = 2**24
 
 
 class Order:
-    """An endless sequence of row numbers, in which every epoch is another permutation that the seed decides.
+    """Compute an endless sequence of row numbers, in which every epoch is another permutation by the seed.
 
     For more than 16 million rows the permutation is computed entry by entry instead of stored. A batch may extend over
     the end of an epoch, so that every row is used equally often for any batch size.

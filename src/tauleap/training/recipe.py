@@ -29,7 +29,7 @@ _MOST_SHOWN = 60
 
 @dataclass(frozen=True)
 class Batch:
-    """A training batch, as the objective receives it.
+    """Hold a training batch, as the objective receives it.
 
     >>> Batch(torch.zeros(2, 3, dtype=torch.int64)).condition is None
     True
@@ -49,7 +49,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Settings:
-    """Settings of a training run.
+    """Hold settings of a training run.
 
     The settings up to ``precision`` decide the weights and cannot change when a run is resumed; the others can.
 
@@ -140,7 +140,7 @@ _CHANGEABLE = ("steps", "checkpoint_every", "log_every", "validate_every", "vali
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the result of a training run, apart from the machine.
+    """Hold everything that decides the result of a training run, apart from the machine.
 
     >>> from tauleap import recipes
     >>> recipes.toy().name

@@ -15,7 +15,7 @@ from tauleap.training.fabric import STRATEGIES, check_devices, launch
 
 @dataclass(frozen=True)
 class Run:
-    """The folder, the devices and the time limit of a training run.
+    """Hold the folder, the devices and the time limit of a training run.
 
     >>> Run("runs/toy", minutes=5.0).ranks
     1

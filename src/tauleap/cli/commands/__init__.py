@@ -19,7 +19,7 @@ from tauleap.cli.commands.train import Train
 
 @runtime_checkable
 class Command(Protocol):
-    """A command with its options."""
+    """Define a command with its options."""
 
     def run(self) -> None:
         """Run the command; a ValueError, TypeError or OSError is a message for the user."""

@@ -30,7 +30,7 @@ _MAX_ROLLS = 12
 
 @dataclass(frozen=True)
 class Completions:
-    """Completed rows."""
+    """Hold completed rows."""
 
     x: Tensor
     """States (variants, rows, *shape)."""

@@ -55,7 +55,7 @@ _SHOWN = (1.0, 0.6, 0.3, 0.15, 0.05)
 
 @dataclass(frozen=True)
 class Size:
-    """Sizes of the demo."""
+    """Hold the sizes of the demo."""
 
     steps: int | None = None
     """Training steps. Default: those of the recipe."""
@@ -74,7 +74,7 @@ QUICK = Size(steps=60, leaps=(10, 32), ancestral=(10, 32), draws=50, rows=64, pr
 
 @dataclass(frozen=True)
 class Work:
-    """One sampler with one number of evaluations, for a model in a folder or for the exact denoiser."""
+    """Compute the distribution of one sampler at one number of evaluations, for a saved model or the exact denoiser."""
 
     sampler: str
     evaluations: int

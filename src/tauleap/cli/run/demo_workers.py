@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Workers:
-    """A few processes, each on one core; without processes the work is done here.
+    """Run functions in a few processes, each on one core; without processes, in this one.
 
     Args:
         number: The number of processes; 0 for none.

@@ -46,9 +46,9 @@ def run(options: Evaluate) -> None:
         generator=torch.Generator().manual_seed(options.seed),
         progress=not options.json,
     )
-    bits, whole = mean_of_rows(each), None
+    bits, bits_of_row = mean_of_rows(each), None
     if data.source is not None:
-        whole = mean_of_rows(replace(each, value=original_bits(form, data, mask, each.value)))
+        bits_of_row = mean_of_rows(replace(each, value=original_bits(form, data, mask, each.value)))
     independent = _entropy(data) if mask is None and not mapped else None
     facts = {
         "run": str(options.run_folder),
@@ -56,15 +56,17 @@ def run(options: Evaluate) -> None:
         "bits_per_dim": bits.value,
         "stderr": bits.stderr if math.isfinite(bits.stderr) else None,
         "rows": len(data),
-        "bits_per_row": None if whole is None else whole.value,
-        "bits_per_row_stderr": None if whole is None or not math.isfinite(whole.stderr) else whole.stderr,
+        "bits_per_row": None if bits_of_row is None else bits_of_row.value,
+        "bits_per_row_stderr": (
+            None if bits_of_row is None or not math.isfinite(bits_of_row.stderr) else bits_of_row.stderr
+        ),
         "independent_bits_per_dim": independent,
         "read": report,
     }
     lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
-    if whole is not None:
+    if bits_of_row is not None:
         lines[-1] = f"{bits} bits per encoded cell (bits/dim) of {len(data)} rows"
-        lines.append(f"{whole} bits per row of original values, including their position inside bins")
+        lines.append(f"{bits_of_row} bits per row of original values, including their position inside bins")
     if independent is not None:
         lines.append(
             f"{independent:.4f} bits/dim of the baseline: independent sites, with the frequencies of these rows"

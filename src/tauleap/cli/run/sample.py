@@ -40,7 +40,7 @@ _SHEET_ROWS = 64
 
 @dataclass(frozen=True)
 class Request:
-    """Everything that decides the samples and their files; it is recorded in the folder."""
+    """Hold everything that decides the samples and their files; it is recorded in the folder."""
 
     model: str
     n: int

@@ -48,7 +48,7 @@ _LIST = ".tauleap-samples.json"
 
 @dataclass(frozen=True)
 class Trained:
-    """The model, the files of samples, the first rows as text, why training ended, and how samples were drawn."""
+    """Hold the model, the files of samples, the first rows as text, why training ended, and how samples were drawn."""
 
     model: Model
     files: list[Path]

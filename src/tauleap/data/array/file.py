@@ -48,7 +48,7 @@ BAD_ARCHIVE = (
 
 @dataclass(frozen=True)
 class Header:
-    """The contents of a header, checked against the size of the file.
+    """Hold the contents of a header, checked against the size of the file.
 
     Args:
         shape: The shape of the array.

@@ -26,7 +26,7 @@ _TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"
 
 @dataclass(frozen=True)
 class ArrayFormat(Format):
-    """Rows of whole numbers of any shape.
+    """Read and write rows of whole numbers of any shape.
 
     Args:
         sides: The shape of a row.

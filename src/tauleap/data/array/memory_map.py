@@ -31,7 +31,7 @@ _IDENTIFYING_BYTES = 2**12
 
 @dataclass(frozen=True, eq=False)
 class MappedRows:
-    """Rows of whole numbers in a file, or some of them.
+    """Read rows of whole numbers from a file, all of them or some.
 
     Args:
         array: The memory map of the file, (n, *shape), with any integer dtype and byte order.

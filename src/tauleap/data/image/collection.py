@@ -13,7 +13,7 @@ from tauleap.data.image.mnist import is_mnist, mnist
 
 
 class Collection(NamedTuple):
-    """Images, uint8 (n, channels, height, width), and a text about the contents that were not read."""
+    """Hold images, uint8 (n, channels, height, width), and a text about the contents that were not read."""
 
     images: Tensor
     left_out: str | None = None

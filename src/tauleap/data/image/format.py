@@ -43,7 +43,7 @@ _COLOUR = ("P", "PA", "RGB", "RGBA", "RGBa", "RGBX", "CMYK", "YCbCr", "LAB", "HS
 
 @dataclass(frozen=True)
 class ImageFormat(RowFiles):
-    """Images as PNG or JPEG files, or as one file of many images.
+    """Read and write images as PNG or JPEG files, or as one file of many images.
 
     Args:
         channels: 1 for grey, 3 for red, green and blue.

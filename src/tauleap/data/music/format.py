@@ -41,7 +41,7 @@ _LEFT_OUT = "left out: "
 
 @dataclass(frozen=True)
 class MusicFormat(RowFiles):
-    """Melodies with one state per sixteenth note.
+    """Read and write melodies with one state per sixteenth note.
 
     Args:
         steps: The number of sixteenths per row, >= 1. Default: 256.
@@ -206,7 +206,7 @@ def _sound(row: list[int]) -> bytes:
 
 
 class UnusableError(ValueError):
-    """Raised for a file that cannot be used.
+    """Report a file that cannot be used.
 
     Args:
         message: The whole message.

@@ -17,7 +17,7 @@ _MAX_TICKS = 2**31
 
 
 class Note(NamedTuple):
-    """One note, in ticks."""
+    """Hold one note, in ticks."""
 
     start: int
     end: int
@@ -26,7 +26,7 @@ class Note(NamedTuple):
 
 @dataclass
 class MidiFile:
-    """The notes of a file, without drums.
+    """Hold the notes of a file, without drums.
 
     Args:
         ticks_per_quarter: Ticks per quarter note.
@@ -42,7 +42,7 @@ class MidiFile:
 
 
 class _Bytes:
-    """A range of bytes in a file, with a reading position."""
+    """Read a range of bytes in a file from a position."""
 
     def __init__(self, content: bytes, at: int, end: int) -> None:
         self.content, self.at, self.end = content, at, end

@@ -40,7 +40,7 @@ _Zone = dict[int, int]
 
 
 class Voice(NamedTuple):
-    """A recording that sounds at a key: its samples, its playback rate, and its volume envelope in seconds."""
+    """Hold a recording that sounds at a key: its samples, its playback rate, and its volume envelope in seconds."""
 
     samples: np.ndarray
     rate: float
@@ -83,7 +83,7 @@ class Voice(NamedTuple):
 
 
 class SoundFont:
-    """A soundfont in memory.
+    """Hold a soundfont in memory.
 
     Args:
         content: The bytes of its file.

@@ -45,7 +45,7 @@ _SETTLED = 0.75  # the fraction of draws that the extremes must settle for rejec
 
 
 class DenseJumps(OutgoingJumps):
-    """Weights ``scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0)`` for v != x; rates_into(x, x) is 0.
+    """Draw v != x by ``scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0)``; rates_into(x, x) is 0.
 
     For reverse rates s is t and ``rates_into`` are the jump rates; for a step to s, ``rates_into`` is q_t|s without its
     diagonal. ``scale`` is float64, () or (batch,). Tables that follow from several of the kernels are cached with
@@ -179,7 +179,7 @@ class DenseJumps(OutgoingJumps):
 
 
 class DestinationSampler:
-    """Draws of a destination v given x and x0, with weights ``rates_into(v, x) q_s0(v | x0)``.
+    """Draw a destination v given x and x0, with weights ``rates_into(v, x) q_s0(v | x0)``.
 
     For many draws a block of 32 states is drawn by the sums of the weights over blocks, and then a state of the block.
     The sums for all pairs of x0 and x are one matrix product per block, together as much work as one product of the
@@ -233,7 +233,7 @@ def _may_settle(q_t0: DenseKernel) -> bool:
 
 
 class _Extremes:
-    """The extremes over x0 of q_s0(v | x0) and q_t0(x | x0), and draws of v from rates_into(v, x) most(v)."""
+    """Hold the extremes over x0 of q_s0(v | x0) and q_t0(x | x0), and draws of v from rates_into(v, x) most(v)."""
 
     def __init__(self, q_t0: DenseKernel, q_s0: DenseKernel, rates_into: DenseKernel) -> None:
         self.least, largest = torch.aminmax(q_t0.matrix, dim=0)
@@ -253,7 +253,7 @@ class _Extremes:
 
 
 class _InverseCdf:
-    """Many draws from a few distributions by inverse CDF in float64, right in the tails.
+    """Draw many states from a few distributions by inverse CDF in float64, accurate in the tails.
 
     Beside the running sums (rows, S) there is a table of starting points: how many sums lie below each multiple of
     total / S. A draw then reads two or three entries, for any number of states.

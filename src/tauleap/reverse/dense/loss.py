@@ -55,7 +55,7 @@ def dense_loss(expectation: DenseExpectation, logits: Tensor, x0: States, reques
 
 
 class _Tables(NamedTuple):
-    """1 / q_t0(x | x0) at [x, x0], q_s0(v | x0) at [x0, v] and rates_into(v, x) at [x, v]: (S, S) or one per sample."""
+    """Hold 1 / q_t0(x | x0) at [x, x0], q_s0(v | x0) at [x0, v] and rates_into(v, x) at [x, v], or these per sample."""
 
     inverse: Tensor
     q_s0: Tensor
@@ -69,7 +69,7 @@ class _Tables(NamedTuple):
 
 
 class _Splitting:
-    """Which rows are processed together, and with which tables."""
+    """Hold which rows are processed together, and with which tables."""
 
     def __init__(self, expectation: DenseExpectation, logits: Tensor, x0: States) -> None:
         self.expectation, self.logits = expectation, logits
@@ -160,7 +160,7 @@ def _nearly_zero(extremes: list[tuple[float, bool]]) -> bool:
 
 
 class _Rows:
-    """The loss of some sites, one row each.
+    """Compute the loss of some sites, one row each.
 
     ``ratio`` is sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0), and ``true_ratio`` the same if x0 were known. So h is
     ``rates_into * ratio`` and c is ``known = rates_into * true_ratio``, both without the scale.
@@ -274,7 +274,7 @@ def _large(dtype: torch.dtype) -> float:
 
 
 class _Underflow(NamedTuple):
-    """Ratios too small for their dtype, computed in log space."""
+    """Compute ratios in log space that are too small for their dtype."""
 
     where: tuple[Tensor, Tensor]
     logs: Tensor

@@ -35,7 +35,7 @@ _SCALED_ENTRIES = 2**16  # of the rates, from which on scaling them takes longer
 
 
 class DenseStructure(Structure):
-    """Any process whose sites have the same kernel."""
+    """Define the formula for any process whose sites have the same kernel."""
 
     def __init__(self, process: ForwardProcess) -> None:
         self.process = process
@@ -61,7 +61,7 @@ class DenseStructure(Structure):
 
 
 class DenseReversal(Reversal):
-    """The formula at states x and time t; the kernel from 0 to t is computed when it is needed, unless it is given."""
+    """Evaluate the formula at states x and time t; q_t|0 is computed when it is needed, unless it is given."""
 
     def __init__(self, process: ForwardProcess, x: States, t: Time, kernel: Kernel | None) -> None:
         self.process, self.x, self.t, self._kernel = process, x, t, kernel
@@ -109,7 +109,7 @@ class DenseReversal(Reversal):
 
 
 class DenseExpectation(PosteriorExpectation):
-    """h_v = scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0), with ``scale`` float64, () or (batch,).
+    """Evaluate h_v = scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0), with ``scale`` () or (batch,).
 
     For reverse rates s is t, and ``rates_into`` are the jump rates; for a step to s, ``rates_into`` is q_t|s.
     """

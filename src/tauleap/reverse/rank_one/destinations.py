@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result
 
 
 class RankOneJumps(OutgoingJumps):
-    """Jumps whose ``coefficients`` follow from pi_x and from ``values``, float64 and () or (batch,)."""
+    """Draw jumps whose ``coefficients`` follow from pi_x and from ``values``, float64 and () or (batch,)."""
 
     def __init__(
         self,

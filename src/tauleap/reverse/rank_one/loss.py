@@ -79,7 +79,7 @@ def _like(values: Tensor, other: Tensor) -> Tensor:
 
 
 class _Given(NamedTuple):
-    """States and coefficients, one number per site, all of one shape."""
+    """Hold states and coefficients, one number per site, all of one shape."""
 
     x: Tensor
     x0: Tensor
@@ -116,7 +116,7 @@ class _Given(NamedTuple):
 
 
 class _Sites:
-    """The loss of some sites.
+    """Compute the loss of some sites.
 
     The truth c is ``c_law`` pi_v at v other than x and x0, ``c_true`` at x0 if that is not x, and ``c_own`` at x. The
     probabilities are held in ``place``, which holds the gradient in the end.
@@ -297,7 +297,7 @@ class _Sites:
 
 
 class _Masses(NamedTuple):
-    """Probabilities under pi, one per site or one for all."""
+    """Hold probabilities under pi, one per site or one for all."""
 
     at_x: Tensor
     at_x0: Tensor
@@ -310,7 +310,7 @@ class _Masses(NamedTuple):
 
 
 class _Law:
-    """The stationary distribution pi, (S,) or (sites, S), in the dtype of ``like``, with facts about its shape."""
+    """Hold the stationary distribution pi, (S,) or (sites, S), in the dtype of ``like``, with facts about its shape."""
 
     def __init__(self, law: Tensor, facts: LawFacts, like: Tensor) -> None:
         self.even, self.spread, self.dominated = facts.even, facts.spread, facts.dominated

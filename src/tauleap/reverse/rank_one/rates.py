@@ -40,7 +40,7 @@ _LARGEST_IN_FLOAT32 = 1e30  # a larger factor times a small probability needs fl
 
 
 class RankOneStructure(Structure):
-    """Processes with rank-one kernels; sites may have different stationary distributions."""
+    """Define the formula for rank-one kernels, whose sites may have different stationary distributions."""
 
     knows_first_jump = True
 
@@ -70,7 +70,7 @@ class RankOneStructure(Structure):
 
 
 class RankOneReversal(Reversal):
-    """The formula at states x and time t, with ``q_t0`` the kernel from 0 to t."""
+    """Evaluate the formula at states x and time t, with ``q_t0`` the kernel from 0 to t."""
 
     def __init__(self, process: RankOneProcess, x: States, t: Time, beta: Tensor, q_t0: RankOneKernel) -> None:
         self.process, self.x, self.t, self.beta, self.q_t0 = process, x, t, beta, q_t0
@@ -152,7 +152,7 @@ class RankOneReversal(Reversal):
 
 
 class RankOneExpectation(PosteriorExpectation):
-    """h by its coefficients (see ``coefficients``).
+    """Evaluate h by its coefficients (see ``coefficients``).
 
     Args:
         x: states.

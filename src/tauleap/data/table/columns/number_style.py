@@ -11,7 +11,7 @@ _MOST_DIGITS = 30
 
 
 class NumberStyle(NamedTuple):
-    """The fields of a number format that follow from all numbers of a column.
+    """Hold the fields of a number format that follow from all numbers of a column.
 
     Args:
         places: Decimals of every number, or None if they differ.

@@ -28,7 +28,7 @@ _LEAST_ATOM = 10
 
 @dataclass(frozen=True)
 class State:
-    """One state of a number column: the positions of its values, and how they are distributed inside it.
+    """Hold one state of a number column: the positions of its values, and how they are distributed inside it.
 
     Args:
         first: Position of the lowest value among the distinct values.
