@@ -31,7 +31,7 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
     0.382...
     """
     if not isinstance(reference, Tensor):
-        raise TypeError(f"reference must be a tensor, a distribution or samples, got {type(reference).__name__}")
+        raise TypeError(f"reference must be a tensor (a distribution, or samples), got {type(reference).__name__}")
     if reference.is_floating_point():
         law = _check.law("reference", reference.reshape(-1)).reshape(reference.shape)
         num_states = law.shape[0]

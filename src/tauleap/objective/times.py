@@ -313,6 +313,6 @@ def fitted_times(
     squares.index_add_(0, part, loss**2)
     roots = (squares / counts).sqrt()
     if not bool(torch.isfinite(roots).all()) or float(roots.sum()) == 0:
-        raise ValueError("the losses must be finite, and not all 0: evaluate the objective on data")
+        raise ValueError("the losses must be finite, and not all 0: give the losses of a model on data")
     weights = (1 - even) * roots / roots.sum() + even / parts
     return WeightedTimes(weights.tolist(), eps)

@@ -167,7 +167,7 @@ class _Loop:
         if bad >= 0:
             values = {name: mean(self.fabric, value).item() for name, value in self.meter.at(bad).items()}
             terms = ", ".join(f"{name} {value:g}" for name, value in values.items())
-            self._fail(f"the loss of step {self.step - bad} is not finite: {terms}; write a smaller lr")
+            self._fail(f"the loss of step {self.step - bad} is not finite: {terms}; write a smaller lr (--lr)")
         if self.step == self.settings.steps:
             return None
         return Signals(signal).name if signal else "minutes" if late else None
@@ -212,9 +212,7 @@ class _Loop:
             return from_first(self.fabric, lambda: self.checkpoints.publish(saved))
         with self.watch.paused():
             if not self.engine.weights_are_finite():
-                self._fail(
-                    f"a weight is not finite after step {self.step}, although its loss is finite: write a smaller lr"
-                )
+                self._fail(f"a weight is not finite after step {self.step}, but its loss is: write a smaller lr (--lr)")
             files = self.engine.files(self.step, {"pending": gathered(self.fabric, self.meter.state())})
             files[RECIPE] = json.dumps({"recipe": self.resolved, "versions": _versions()}, indent=2).encode() + b"\n"
             checkpoint = self.saved = from_first(self.fabric, lambda: self.checkpoints.write(self.step, files))
