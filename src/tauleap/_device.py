@@ -148,7 +148,7 @@ def check_weights(module: nn.Module, device: torch.device) -> None:
     Raises:
         ValueError: it has weights in float64, and the device does not.
     """
-    if not has_float64(device) and any(weight.dtype == torch.float64 for weight in module.parameters()):
+    if lacks_float64(device) and any(weight.dtype == torch.float64 for weight in module.parameters()):
         raise ValueError(
             f"the network has weights in float64, which {device} does not have: write torch.set_default_dtype("
             "torch.float32) before it is built, or device='cpu'"
@@ -179,7 +179,7 @@ def lacks_float64(device: torch.device) -> bool:
     Args:
         device: a device of this machine.
     """
-    return not (is_host(device) or has_float64(device))
+    return exact_device(device) != device
 
 
 def exact(values: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from tauleap import _check, _device
-from tauleap._batch_size import default_batch_size
+from tauleap._memory import default_batch_size
 from tauleap.data import Dataset
 from tauleap.data.format import Format
 from tauleap.data.memory import Kind, read
@@ -25,6 +25,7 @@ from tauleap.reverse import ReverseProcess
 from tauleap.storage.save import save
 
 _M = TypeVar("_M", bound="ModelParts")
+_TENSOR = Kind()
 
 
 class ModelParts(ABC):
@@ -37,11 +38,11 @@ class ModelParts(ABC):
         *,
         shape: Sequence[int] | None = None,
         form: Format | None = None,
-        kind: Kind | None = None,
+        kind: Kind = _TENSOR,
         about: Mapping[str, Any] | None = None,
     ) -> None:
         self.reverse = ReverseProcess(process, denoiser)
-        self.kind = Kind() if kind is None else kind
+        self.kind = kind
         self.shape = None if shape is None else tuple(_check.integer("a side of shape", n, least=1) for n in shape)
         self.form = form
         if self.shape is not None:
@@ -83,7 +84,7 @@ class ModelParts(ABC):
     @property
     def device(self) -> torch.device:
         """The device of the weights."""
-        return next((p.device for p in self.reverse.parameters()), _device.CPU)
+        return self.reverse.device
 
     def default_batch_size(self, *, evaluations: int = 1, memory: float | None = None) -> int:
         """Return how many rows are processed together by default.

@@ -1,6 +1,7 @@
 """Posterior: a law a site, whatever the logits."""
 
 import math
+import weakref
 
 import pytest
 import torch
@@ -79,3 +80,18 @@ def test_gradients_stop_at_states_that_cannot_be() -> None:
     logits = torch.zeros(1, 3, requires_grad=True)
     Posterior(logits).restricted(torch.tensor([True, True, False])).log_probs[0, 0].backward()
     assert_close(logits.grad, torch.tensor([[0.5, -0.5, 0.0]]))
+
+
+def test_a_restriction_keeps_one_copy_of_the_logits() -> None:
+    """The logits before the restriction are freed once the restricted ones are known, and nothing else changes."""
+    logits, allowed = torch.randn(2, 3, 4), torch.tensor([True, False, True, True])
+    base = Posterior(logits).parametrisation
+    before, restricted = weakref.ref(base), Posterior(base).restricted(allowed)
+    x0, sites = torch.tensor([[0, 2, 3], [3, 2, 0]]), torch.tensor([4, 1])
+    expected = restricted.log_prob(x0), restricted.at(sites)
+    del base
+    assert before() is not None
+    assert_close(restricted.logits, logits.masked_fill(~allowed, -torch.inf))
+    assert before() is None
+    assert_close((restricted.log_prob(x0), restricted.at(sites)), expected)
+    assert restricted.parametrisation.device == logits.device

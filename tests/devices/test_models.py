@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import tauleap as tl
-from tauleap import _batch_size, cli
+from tauleap import _memory, cli
 from tauleap.pretrained import builtin_models
 
 
@@ -134,7 +134,7 @@ def test_a_process_is_cast_on_its_device(sim: torch.device) -> None:
 def test_batch_sizes_depend_on_the_memory_of_the_device(sim: torch.device) -> None:
     torch.sim.memory = 2**20, 2**22  # pyright: ignore[reportAttributeAccessIssue]
     model = tl.load("toy")
-    assert model.default_batch_size() == _batch_size.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
+    assert model.default_batch_size() == _memory.default_batch_size(sim, 2 * 32) == 2**20 // (64 * 2 * 32) == 256
     torch.sim.memory = 2**30, 2**40  # pyright: ignore[reportAttributeAccessIssue]
     assert model.default_batch_size() == 2**14
     assert tl.load("toy", device="cpu").default_batch_size() == 1024

@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from torch.distributed.tensor import DTensor
 
-from tauleap._batch_size import _ENTRY_BYTES
+from tauleap._memory import _ENTRY_BYTES
 from tauleap.data import Dataset
 from tauleap.denoise import NetworkDenoiser
 from tauleap.model import Model

@@ -227,8 +227,8 @@ def resume(
         if done := blocks.files():
             return ResumeResult(done)
         owned.remove_unfinished(out, _OWN)
-        files = write_files()
         first_rows = blocks.load(0)[:16]
+        files = write_files()
         blocks.record([path.name for path in files])
         _remove_blocks(out)
         return ResumeResult(files, first_rows)

@@ -131,19 +131,30 @@ class Restricted(Lazy):
     """
 
     def __init__(self, base: Parametrisation, allowed: Bool[Tensor, ...]) -> None:
-        self._base, self._allowed, self.shape = base, allowed, base.shape
+        self._base: Parametrisation | None = base
+        self._allowed, self.shape, self._device = allowed, base.shape, base.device
 
     @property
     def device(self) -> torch.device:
-        return self._base.device
+        return self._device
+
+    @property
+    def logits(self) -> PerState:
+        out = super().logits
+        if self._with_graph:
+            self._base = None  # its logits are not needed any more, and their memory serves what follows
+        return out
 
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
+        if self._base is None:
+            rows = self.logits.reshape(-1, self.shape[-1])
+            return rows if sites is None else rows.index_select(0, sites)
         if sites is None:
             return self._base.logits.masked_fill(~self._allowed, float("-inf")).reshape(-1, self.shape[-1])
         return self._base.at(sites).masked_fill(~self._allowed_at(sites), float("-inf"))
 
     def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
-        if self._allowed.ndim > 1:
+        if self._base is None or self._allowed.ndim > 1:
             return super().log_prob(x0, sites, allowed)
         return self._base.log_prob(x0, sites, self._allowed if allowed is None else self._allowed & allowed)
 

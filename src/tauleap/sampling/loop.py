@@ -260,7 +260,9 @@ class _Run:
         passes = len(recorded)
         if self.final != "none":
             if posterior is None:
-                posterior = self.reverse.posterior(x, last, observed=self.observed, condition=self.condition)
+                posterior = self.reverse.at(
+                    x, last, observed=self.observed, condition=self.condition
+                ).reachable_posterior()
                 passes += 1
             x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
             x = x if self.observed is None else self.observed.fill(x)

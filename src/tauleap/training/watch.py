@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _device
-from tauleap._batch_size import default_batch_size
+from tauleap._memory import default_batch_size
 from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
 from tauleap.evaluate import Estimate, bits_per_dim

@@ -135,12 +135,12 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     if given is not None:
         conditions = describe_conditions(model, given, request.n, request.batch_size, request.seed)
         form = conditions.form
-    broken = _Violations(model)
-    look = broken.add if model.dependencies else None
+    broken = _Violations(model) if model.dependencies else None
+    look = None if broken is None else broken.add
     done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json, look=look)
     facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
     facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
-    facts |= {} if not broken.rows else {"violations": broken.as_json()}
+    facts |= {} if broken is None or not broken.rows else {"violations": broken.as_json()}
     facts |= {} if conditions is None else {"conditions": conditions.as_json()}
     if not done.files:
         parts = math.ceil(request.n / request.batch_size)
@@ -152,7 +152,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     lines = ["already complete:"]
     if done.first is not None:
         lines = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
-    lines += [str(broken)] if broken.rows else []
+    lines += [] if broken is None or not broken.rows else [str(broken)]
     lines += [] if conditions is None else [str(conditions)]
     return print_result(options.json, facts, [*lines, f"{options.n} samples: {files_line(done.files, out)}"])
 
