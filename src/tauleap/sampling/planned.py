@@ -18,6 +18,7 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
 
+_NEED = "Planned() fills masked sites, which only Absorbing noise has", "write Ancestral()"
 Order = Literal["random", "confidence", "margin", "entropy"]
 _ROUNDING = 1e-9
 
@@ -71,7 +72,7 @@ class Planned(Sampler):
         self.bound = None if bound is None else _check.not_negative("bound", bound)
 
     def check(self, process: ForwardProcess) -> None:
-        _mask_of(process)
+        mask_of(process, *_NEED)
 
     def step(
         self,
@@ -160,7 +161,7 @@ class UnmaskingPlan:
         free = free.flatten(1)
         fraction = float(-torch.expm1(-process.schedule.total(s)))
         target = (free.sum(1) * fraction + 0.5 + _ROUNDING).floor().long() if s > 0 else torch.zeros_like(free.sum(1))
-        return cls(process, _mask_of(process), free, target)
+        return cls(process, mask_of(process, *_NEED), free, target)
 
     def masked(self, x: States) -> Bool[Tensor, "n sites"]:
         """Return which sites can be filled."""
@@ -216,7 +217,3 @@ def within_bound(
     # Sums never decrease but for rounding, which must not end the prefix early.
     fitting = (excess <= bound + _ROUNDING * (1 + each.cumsum(1))).long().cumprod(1).sum(1).clamp(min=1)
     return first_sites(turn, torch.minimum(number, fitting))
-
-
-def _mask_of(process: ForwardProcess) -> int:
-    return mask_of(process, "Planned() fills masked sites, which only Absorbing noise has", "write Ancestral()")
