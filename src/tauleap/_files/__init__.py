@@ -2,7 +2,7 @@
 
 - ``atomic``: a reader finds the old file or the complete new one.
 - ``owned``: folders that carry our marker, their lock, and removal of the files that we wrote there.
-- ``safe_read``: plain files of bounded size and strict JSON, from anybody.
+- ``safe_read``: plain files of bounded size and strict JSON, of unknown origin.
 - ``manifest``: sizes and checksums of the files of a checkpoint.
 - ``full_disk``: the error of a full disk with its remedy.
 - ``printable``: text from files, safe to print to a terminal.

@@ -1,4 +1,4 @@
-"""Read files that may come from anybody: plain files inside their folder, of bounded size, and strict JSON.
+"""Read files of unknown origin safely: plain files inside their folder, of bounded size, and strict JSON.
 
 Every file of a model folder, a checkpoint or a run is read here. A name in such a folder may be a FIFO or a device,
 which would block or never end, or a link to any file of the machine; JSON may be nested more deeply than Python's

@@ -161,10 +161,10 @@ def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal:
     sites = math.prod(data.shape)
     num_states = data.num_states + 1 if process is None else process.num_states
     absorbing = process is None or process.mask == process.num_states - 1
-    few = sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS
-    if absorbing and (few or data.sizes is not None):
+    is_small = sites <= _FEW_SITES and sites * num_states <= _FEW_INDICATORS
+    if absorbing and (is_small or data.sizes is not None):
         return "table"
-    if few:
+    if is_small:
         return "residual-mlp"
     return "unet" if ordinal and _axes(data.shape) is not None else "sequence-transformer"
 

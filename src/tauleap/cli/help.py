@@ -1,8 +1,8 @@
 """The options of a command as the parser shows them: in groups, each with its effect, its range and its default.
 
 A command is a flat dataclass. Its ``GROUPS`` name the options of each group; an option's help text is the string below
-its field. A last sentence "Default: ..." replaces the default that the parser would print, which says nothing where it
-is None. ``EXAMPLES`` are command lines that end the help.
+its field. A last sentence "Default: ..." replaces the default that the parser would print, which is often None and
+explains nothing. ``EXAMPLES`` are command lines that end the help.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """FID and Inception Score, by torch-fidelity.
 
-Papers compare these numbers to the decimals, and each detail of the Inception network and of the resizing changes them,
-so they are not written anew here: torch-fidelity reproduces the original programs. It is an extra, because it needs
+Papers compare these numbers to the last decimal, and each detail of the Inception network and of the resizing changes
+them. Therefore torch-fidelity is used, which reproduces the original programs. It is an extra, because it needs
 torchvision: ``pip install 'tauleap[fid]'``. With torch of a CPU-only build torchvision must be of such a build too.
 """
 
@@ -67,9 +67,9 @@ class Fidelity:
     def comparable(self) -> bool:
         """Whether the result is comparable with published figures.
 
-        That takes the Inception network as torch-fidelity has it, its own layers, 10 splits, 50,000 samples, and a
-        reference of 10,000 pictures or more: FID is too large where they are few. Weights from a file are not looked
-        into, and count as others.
+        That requires the Inception network and the layers of torch-fidelity, 10 splits, 50,000 samples, and a reference
+        of 10,000 pictures or more: FID is too large for few pictures. Weights from a file are not checked, and count
+        as another network.
         """
         return self.n == _PUBLISHED and not self._other()
 

@@ -158,6 +158,6 @@ def is_clear(gain: float, stderr: float) -> bool:
 
     Args:
         gain: the difference.
-        stderr: its standard error; inf where one row says nothing of it.
+        stderr: its standard error; inf for a single row, from which it cannot be estimated.
     """
     return math.isfinite(gain) and gain > 2 * stderr

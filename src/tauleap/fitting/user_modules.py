@@ -24,7 +24,7 @@ def check_own(model: Model, data: Dataset) -> OwnParts:
 
     Raises:
         ValueError: The network has no weights to train, cannot take the states, or returns logits of another shape; or
-            the process leads into states that the data's form, such as a table's categories, has no value for.
+            the process can have data in states without a value in the data format, such as a table's categories.
     """
     if model.form is not None and bool(model.process.data_states[..., data.num_states :].any()):
         raise ValueError(

@@ -102,7 +102,7 @@ class DenseKernel(Kernel):
 
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:
         tiny = torch.finfo(matrix.dtype).tiny
-        # To look for the smallest entry is cheaper than a copy, and mostly there is nothing to be made 0.
+        # A search for the smallest entry is faster than a copy, and in most kernels no entry has to be set to 0.
         least = float(matrix.amin()) if _device.is_host(matrix.device) and matrix.numel() > 0 else 0.0
         self.matrix = matrix if least >= tiny else torch.nn.functional.hardshrink(matrix, tiny)
         self._positive = least if least >= tiny else None

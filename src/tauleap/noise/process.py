@@ -358,7 +358,7 @@ class ForwardProcess(nn.Module, ABC):
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
-        # Anything but the mode may enter a kernel or a law, in processes of a user's own as well.
+        # Any attribute but the mode may change a kernel or a law, also in a user's own process.
         if name != "training" and "_derived" in self.__dict__:
             self._derived.clear()
 

@@ -89,7 +89,7 @@ def check_denoiser(description: Any, weights: Mapping[str, Declared], own: Mappi
         with _at_most(2 * len(weights) + 100), _device.META:
             denoiser = build(description, placeholders, IN_DENOISER | dict(own))
     except (NotImplementedError, RuntimeError) as error:
-        # A class of the user's own may look at the values of its tensors, which the meta device does not have.
+        # A user's own class may read the values of its tensors, which the meta device does not have.
         if _device.META.type in str(error) and not is_ours(description):
             return
         raise

@@ -112,7 +112,7 @@ class DenseBound(ExitBound):
             wait = -torch.log1p(-_draw.uniforms(k.shape, x.device, generator)) / total
             lower = self.ends.to(x.device)[k]
             happens = here - wait >= lower
-            # Where nothing happens before the end of the interval, the wait begins anew there: it has no memory.
+            # Without an event before the end of the interval, the wait restarts there, since it is exponential.
             out[waiting] = torch.where(happens, here - wait, torch.where(k > 0, lower, -torch.inf))
             interval[waiting] = k - 1
             waiting = waiting[~happens & (k > 0)]

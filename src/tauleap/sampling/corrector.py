@@ -125,7 +125,7 @@ class WithCorrector(Sampler):
                 at = reverse.at(x, s, **given, checked=True).evaluated()
                 x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
             infos.append(info)
-        return x, StepInfo.together(infos, before, x, observed)
+        return x, StepInfo.merged(infos, before, x, observed)
 
     def __repr__(self) -> str:
         if self.kind == "gibbs":
@@ -215,7 +215,7 @@ def run_corrector(
             at = reverse.at(x, time, observed=observed, condition=condition, checked=True).evaluated()
             x, info = leap(at, step, how, generator=generator, corrector=True)
             infos.append(info)
-        return x, StepInfo.together(infos, before, x, observed)
+        return x, StepInfo.merged(infos, before, x, observed)
 
 
 def _gillespie(

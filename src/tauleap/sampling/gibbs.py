@@ -75,7 +75,7 @@ def conditionals(
 ) -> Float[Tensor, "k states"]:
     """Return q_t(x of a site | the other sites) of every chosen site, unnormalised.
 
-    A revealed site says nothing of the states that it could have instead, as a masked one never leads to another state.
+    A revealed site has no ratios for other states, because absorbing noise has no jump between two data states.
     Under absorbing noise the chosen sites are therefore masked before the evaluation.
     """
     process, mask = reverse.process, reverse.process.mask

@@ -80,7 +80,7 @@ class StepInfo:
         )
 
     @staticmethod
-    def together(parts: Sequence[StepInfo], before: States, after: States, observed: Observed | None) -> StepInfo:
+    def merged(parts: Sequence[StepInfo], before: States, after: States, observed: Observed | None) -> StepInfo:
         """Return several steps as one: evaluations and jumps are summed, proportions of sites are means over the steps.
 
         Args:

@@ -99,7 +99,7 @@ def leap(
     flat, clamped = x.reshape(-1), None
     jumps, moved = poisson(mean, generator).reshape(-1), flat
     if how == "add":
-        # One look at the device for both. The choice must not depend on the counts, which are drawn anew for many.
+        # One read from the device for both. The choice must not depend on the counts, since many jumps have new draws.
         expected, total = torch.stack([mean.mean().to(torch.float64), jumps.sum().to(torch.float64)]).tolist()
         if expected > _MANY:
             rates = at.corrector_rates if corrector else at.rates

@@ -1,4 +1,4 @@
-"""The same values in other memory layouts, as users bring them: permuted axes, every second entry, one row repeated."""
+"""The same values in other memory layouts, as users pass them: permuted axes, every second entry, one row repeated."""
 
 from __future__ import annotations
 

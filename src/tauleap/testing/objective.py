@@ -127,7 +127,7 @@ class ObjectiveContract(ABC):
             times = len(seen[0]) // 6
             assert torch.equal(seen[2].mask, mask.repeat(times, 1, 1))
             assert torch.equal(seen[0][seen[2].mask], x0.repeat(times, 1, 1)[seen[2].mask])
-            # What x0 says there is not looked at, nor what the network answers.
+            # At observed sites, neither x0 nor the output of the network may change the loss.
             elsewhere = torch.where(mask, self.data(process, seed=2), x0)
             answers = _with_table(reverse, lambda table: table + 5 * torch.rand_like(table), sites=mask.all(0))
             for changed_x0, changed in ((elsewhere, reverse), (x0, answers)):

@@ -1,4 +1,4 @@
-"""The options of ``tauleap train``: a recipe, or data of the user's own."""
+"""The options of ``tauleap train``: a recipe, or the user's own data."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ class Train:
                 raise ValueError(f"--{field.name.replace('_', '-')} {why}")
 
     def _check_data(self, path: Path) -> Path:
-        """Return the folder of a run on data of the user's own, after the checks that need no torch."""
+        """Return the folder of a run on the user's own data, after the checks that need no torch."""
         check_seed(0 if self.seed is None else self.seed, name="--seed")
         if self.steps is not None:
             at_least("--steps", self.steps, 1)

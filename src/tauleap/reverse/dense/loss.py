@@ -99,11 +99,11 @@ class _Splitting:
             if chosen.stop > chosen.start + 1:
                 yield tables, slice(first, chosen.stop * self.sites)
                 continue
-            alone = tables._replace(
+            own_tables = tables._replace(
                 **{name: _first(getattr(tables, name)) for name in ("inverse", "q_s0", "rates_into")}
             )
             for part in self._blocks(rows[first : first + self.sites]):
-                yield alone, slice(first + part.start, first + part.stop)
+                yield own_tables, slice(first + part.start, first + part.stop)
 
     def _blocks(self, rows: Tensor) -> Iterator[slice]:
         return chunks(len(rows), rows[:1].numel(), rows.device, _BLOCK_ENTRIES, at_most=True)

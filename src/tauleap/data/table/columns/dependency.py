@@ -31,7 +31,7 @@ from tauleap.data.table.columns.number import NumberEncoder
 _CHANCE = 1e-6
 """The largest probability that independent columns seem dependent, for all pairs of columns together."""
 _FIRST_ROWS, _MORE = 256, 16
-"""Rows that are looked at first, and the factor by which the number grows for the pairs that are left."""
+"""Rows that are compared first, and the factor by which their number grows for the remaining pairs. Chosen."""
 _POWERS = (0.0, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 """Of the frequencies, that are tried as z."""
 _MOST = 200

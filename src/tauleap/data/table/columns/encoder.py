@@ -219,7 +219,7 @@ class TableEncoder:
         """Return the states of a table, whose columns are found by name.
 
         Args:
-            raw: A table with every modelled column; others are not looked at.
+            raw: A table with every modelled column; others are ignored.
             training: Whether the types of columns can still be changed, for the remedies of problems. Default: false.
 
         Returns:

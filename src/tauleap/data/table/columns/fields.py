@@ -1,4 +1,4 @@
-"""Read the fields of an encoder from JSON that anybody may have written: every error is one sentence."""
+"""Read the fields of an encoder from JSON of unknown origin, where every error is one sentence."""
 
 from __future__ import annotations
 

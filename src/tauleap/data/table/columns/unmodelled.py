@@ -31,7 +31,7 @@ class _Unmodelled(ABC):
             values: One value per row.
 
         Returns:
-            int64 states, and no missing values: the column is not looked at.
+            int64 states, and no missing values, since the column is ignored.
         """
         return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
 

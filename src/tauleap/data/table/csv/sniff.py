@@ -113,9 +113,9 @@ def has_decimal_comma(rows: Sequence[Sequence[str]]) -> bool:
 def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[bool, str]:
     """Return whether the first row has the names of the columns.
 
-    It has if a column of numbers or dates begins with a word. It has not if such a column begins with a number or date,
-    or a column of words begins with a word that comes again. 0, 1, 2, ... and consecutive years are names. In doubt, it
-    has.
+    The first row has names if a column of numbers or dates begins with a word. It has values if such a column begins
+    with a number or date, or if a column of words begins with a word that occurs again. 0, 1, 2, ... and consecutive
+    years are names. In doubt, the first row has names.
 
     Args:
         first: The first row.
@@ -134,7 +134,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
         return False, f"the first line has values such as {against[0]!r}"
     if for_:
         return True, f"{for_[0]!r} stands above numbers or dates"
-    return True, "the first line has words that do not come again"
+    return True, "the first line has words that do not occur again"
 
 
 def is_surely_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:

@@ -68,10 +68,10 @@ def write_texts(
     if dialect.announced:
         file.write(f"sep={dialect.delimiter}{dialect.line_end}")
     # An empty line of a table with one column would be skipped when it is read, as would a space at its beginning.
-    alone = len(quoted) == 1 or dialect.delimiter == " "
+    needs_quotes = len(quoted) == 1 or dialect.delimiter == " "
     between = dialect.delimiter + " " * dialect.space
     for row in zip(*quoted, strict=True):
-        line = between.join(row) if not alone else between.join(cell or dialect.in_quotes("") for cell in row)
+        line = between.join(row) if not needs_quotes else between.join(cell or dialect.in_quotes("") for cell in row)
         file.write(line + dialect.line_end)
 
 
