@@ -67,6 +67,11 @@ FORMATS = (
     ),
     Registration("text", "tauleap.data.text:TextFormat", (".txt",)),
     Registration(
+        "sequences",
+        "tauleap.data.sequences.format:SequenceFormat",
+        (".smi", ".smiles", ".fasta", ".fa", ".faa", ".fna", ".jsonl"),
+    ),
+    Registration(
         "images",
         "tauleap.data.image.format:ImageFormat",
         row_suffixes=(".png", ".jpg", ".jpeg"),

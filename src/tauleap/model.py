@@ -163,7 +163,7 @@ class Model(ModelParts):
             states: return int64 states, whatever the model was fitted on. Default: false.
         """
         variants = _check.integer("variants", variants, least=1)
-        data = self.encode(x)
+        data = self.encode(x, incomplete=True)
         known = known_cells(data, observed, self.form)
         rows = data.rows(torch.arange(len(data)))
         given = Observed(
@@ -250,7 +250,7 @@ class Model(ModelParts):
     def _predictions(
         self, x: Any, observed: Any, seed: int | None, batch_size: int | None, condition: Tensor | None
     ) -> tuple[Dataset, Tensor, Iterator[SitePrediction]]:
-        data = self.encode(x)
+        data = self.encode(x, incomplete=True)
         rows, known = data.rows(torch.arange(len(data))), known_cells(data, observed, self.form)
         generator = _device.new_generator(_device.CPU, seed)
         options = {"batch_size": self._batch_size(batch_size), "condition": condition, "generator": generator}

@@ -97,17 +97,19 @@ class ModelParts(ABC):
         entries = math.prod(self.shape or (1,)) * self.num_states
         return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
 
-    def encode(self, x: Any, *, load: bool = True) -> Dataset:
+    def encode(self, x: Any, *, load: bool = True, incomplete: bool = False) -> Dataset:
         """Return data as a dataset of states.
 
         Args:
             x: rows of the type that the model was fitted on.
             load: whether rows in a file are read into memory. Default: true.
+            incomplete: whether the rows are to be completed: rows of symbols then have an open end, and wildcards in
+                them are gaps. Default: false.
 
         Raises:
             ValueError: the rows have another shape than those of the model.
         """
-        data = read(x, form=self.form, num_states=self._data_states, load=load)
+        data = read(x, form=self.form, num_states=self._data_states, load=load, incomplete=incomplete)
         if self.shape is not None and data.shape != self.shape:
             raise ValueError(f"x must have rows of shape {self.shape}, (n, *shape), got rows of shape {data.shape}")
         return data

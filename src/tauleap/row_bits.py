@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -93,6 +93,64 @@ def original_bits(form: Format | None, data: Dataset, observed: Any, bits: Tenso
     if density is None:
         return total
     return total - (density * scored).reshape(len(data), -1).sum(1) / math.log(2)
+
+
+class SequenceBits(NamedTuple):
+    """Bits of rows of symbols, of which each has an end; the end counts as a symbol, and sites behind it do not."""
+
+    per_symbol: Estimate[float]
+    """Bits of all rows over their number of symbols with ends."""
+    per_row: Estimate[float]
+    """The mean over rows."""
+    per_character: Estimate[float] | None
+    """Bits of all rows over their number of characters, with one for the end of each row: comparable between
+    tokenisers. None if the rows are lists of tokens."""
+
+    def as_json(self) -> dict[str, Estimate[float]]:
+        """Return the estimates by their names in reports."""
+        named = {f"bits_{name}": getattr(self, name) for name in self._fields}
+        return {name: estimate for name, estimate in named.items() if estimate is not None}
+
+    def __str__(self) -> str:
+        lines = [f"{self.per_symbol} bits per symbol, with the end of each row and without the sites behind it"]
+        lines += [f"{self.per_row} bits per row"]
+        if self.per_character is not None:
+            lines += [f"{self.per_character} bits per character, with one for the end of each row"]
+        return "\n".join(lines)
+
+
+def sequence_bits(data: Dataset, observed: Any, bits: Tensor, form: Format | None = None) -> SequenceBits:
+    """Return the bits of rows of symbols per symbol, row and character.
+
+    Args:
+        data: The rows.
+        observed: The values to condition on, which have no bits; None for none.
+        bits: Bits/dim of each row, as :func:`row_bits` returns them.
+        form: The format of the rows. Default: None.
+
+    Raises:
+        ValueError: The rows have equal lengths and no end state.
+    """
+    if data.sequences is None:
+        raise ValueError("bits per symbol are for rows of symbols with an end state")
+    x = data.in_memory()
+    inside = torch.arange(x.shape[1]) < data.sequences.symbols(x)[:, None]
+    scored = data.known() if observed is None else data.known() & ~known_cells(data, observed, form)
+    total = bits.double() * scored.sum(1)
+    characters = data.sequences.characters if observed is None else None
+    return SequenceBits(
+        _ratio(total, (inside & scored).sum(1)),
+        Estimate.of_mean(total),
+        None if characters is None else _ratio(total, characters),
+    )
+
+
+def _ratio(total: Tensor, number: Tensor) -> Estimate[float]:
+    """Return the sum of one over the sum of another, with the standard error of the linearised ratio."""
+    number = number.double()
+    value = float(total.sum() / number.sum().clamp(min=1))
+    rest = Estimate.of_mean((total - value * number) / number.mean().clamp(min=1e-9))
+    return Estimate(value, rest.stderr, len(total))
 
 
 def mean_of_rows(rows: Estimate[Tensor]) -> Estimate[float]:

@@ -12,7 +12,7 @@ from torch import nn
 
 from tauleap import _check, _device, _memory
 from tauleap.data import Dataset
-from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser
+from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser, SequenceDenoiser
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, UNet
 from tauleap.network.arguments import Arguments, unwrapped
 from tauleap.noise import ForwardProcess
@@ -133,7 +133,7 @@ def choose_network(
 
     def build() -> Denoiser:
         own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it to its device.
-        return own if isinstance(own, Denoiser) else NetworkDenoiser(own)
+        return own if isinstance(own, Denoiser) else _denoiser(own, data, process)
 
     plan = _named(automatic_network(data, process, ordinal=ordinal), task, given=False)
     own = network if isinstance(network, Denoiser) else NetworkDenoiser(network)
@@ -158,6 +158,8 @@ def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal:
         process: The forward process; None for the default, absorbing noise.
         ordinal: Whether the states are ordered quantities.
     """
+    if data.sequences is not None:
+        return "sequence-transformer"
     sites = math.prod(data.shape)
     num_states = data.num_states + 1 if process is None else process.num_states
     absorbing = process is None or process.mask == process.num_states - 1
@@ -167,6 +169,13 @@ def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal:
     if is_small:
         return "residual-mlp"
     return "unet" if ordinal and _axes(data.shape) is not None else "sequence-transformer"
+
+
+def _denoiser(network: nn.Module, data: Dataset, process: ForwardProcess) -> Denoiser:
+    """Return the denoiser of a network with logits; rows that end have one that knows what an end implies."""
+    if data.sequences is None or process.mask is None:
+        return NetworkDenoiser(network)
+    return SequenceDenoiser(network, data.sequences.end, process.mask)
 
 
 def _named(name: str, task: _Task, *, given: bool) -> Plan:
@@ -282,7 +291,8 @@ def _sequence_transformer(task: _Task, given: bool) -> Plan:
         numbers: dict[str, Any] = {"width": width, "depth": depth, "heads": heads}
         # Plain blocks begin to learn at once; under absorbing noise neither t nor observed sites add information to x.
         options = {"plain": True, "time": False, "mark_observed": False} if is_masked else {}
-        return NetworkDenoiser(SequenceTransformer(num_states, shape, **numbers, dropout=dropout, **options))
+        network = SequenceTransformer(num_states, shape, **numbers, dropout=dropout, **options)
+        return _denoiser(network, task.data, task.process)
 
     why = "as given" if given else f"because {task.sites} sites are a sequence; for {_time(task.minutes)}"
     reason = f"network: a transformer of {sizes}, {why}"

@@ -24,6 +24,8 @@ _DESCRIPTION = (
 )
 _SEVERAL = ("--type", "--drop", "--missing", "--given")
 """Options that take several words, up to the next option."""
+_FLAGS = ("--header", "--lines")
+"""Flags of ``train`` whose default is detected."""
 _NARROWEST = 40
 """Columns; for help in fewer than about 20, tyro needs unbounded memory."""
 _UNWRAPPED = 10_000
@@ -79,11 +81,11 @@ def parse(words: Sequence[str]) -> Command:
 
 
 def _expand(words: list[str]) -> list[str]:
-    """Replace spellings that tyro does not support: -n, --no-header and ``demo music``."""
+    """Replace spellings that tyro does not support: -n, --no-header, --no-lines and ``demo music``."""
     if words[:2] == ["demo", "music"]:
         return ["demo-music", *words[2:]]
     if words[:1] == ["train"]:
-        return _merge_repeated(_expand_header(words))
+        return _merge_repeated(_expand_flags(words))
     if words[:1] != ["sample"]:
         return words
     expanded = []
@@ -96,14 +98,14 @@ def _expand(words: list[str]) -> list[str]:
     return _merge_repeated(expanded)
 
 
-def _expand_header(words: list[str]) -> list[str]:
-    """Replace ``--header`` and ``--no-header`` by an option with a value: tyro has no flag whose default is neither."""
+def _expand_flags(words: list[str]) -> list[str]:
+    """Replace flags such as ``--no-header`` by an option with a value: tyro has no flag whose default is neither."""
     expanded = []
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
-        if word == "--no-header":
-            expanded += ["--header", "False"]
-        elif word == "--header" and following not in ("True", "False", "None"):
-            expanded += ["--header", "True"]
+        if word.startswith("--no-") and f"--{word[5:]}" in _FLAGS:
+            expanded += [f"--{word[5:]}", "False"]
+        elif word in _FLAGS and following not in ("True", "False", "None"):
+            expanded += [word, "True"]
         else:
             expanded.append(word)
     return expanded

@@ -14,6 +14,7 @@ from torch import Tensor
 from tauleap import _check, _device
 from tauleap.data import limits
 from tauleap.data.array.memory_map import MappedRows
+from tauleap.data.sequences.rows import SequenceRows
 from tauleap.data.table.columns.raw import RawTable
 
 _SUBSAMPLE_VALUES, _SUBSAMPLE_BLOCKS = 2**25, 256
@@ -44,6 +45,8 @@ class Dataset:
             every site has ``num_states``.
         source: The table that the rows were encoded from; its numbers have more precision than their states. Default:
             None.
+        sequences: For rows that end at their first end state: this state, and what the rows have beside their symbols.
+            Default: None, all rows have equal lengths.
 
     Raises:
         TypeError: A tensor has the wrong dtype.
@@ -61,6 +64,7 @@ class Dataset:
     missing: Tensor | None = None
     sizes: Tensor | None = None
     source: RawTable | None = None
+    sequences: SequenceRows | None = None
 
     def __post_init__(self) -> None:
         _check.integer("num_states", self.num_states, least=2)
@@ -139,7 +143,8 @@ class Dataset:
         missing = None if self.missing is None else self.missing[index]
         x = self.x.select(index) if isinstance(self.x, MappedRows) else self.x[index]
         source = None if self.source is None else self.source.select(index.cpu().numpy())
-        return Dataset(x, self.num_states, condition, missing, self.sizes, source)
+        sequences = None if self.sequences is None else self.sequences.select(index)
+        return Dataset(x, self.num_states, condition, missing, self.sizes, source, sequences)
 
     def batch(self, index: Tensor, device: torch.device = _device.CPU) -> Rows:
         """Return states, missing values and conditions of some rows on a device, without waiting for the copy.
@@ -198,6 +203,7 @@ class Dataset:
                 digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
         more = {} if self.missing is None else {"missing": int(self.missing.sum())}
         more |= {} if self.sizes is None else {"sizes": self.sizes.tolist()}
+        more |= {} if self.sequences is None else {"end": self.sequences.end}
         return size | more | {"sha256": digest.hexdigest()}
 
     def _check_mapped(self, x: MappedRows) -> None:

@@ -83,6 +83,20 @@ class Format(ABC):
         """
         return self.read(path), []
 
+    def read_incomplete(self, path: Path, *, wildcard: str | None = None) -> tuple[Dataset, list[str]]:
+        """Return the rows of a file to complete, and lines of text about what was left out and why.
+
+        Args:
+            path: The file or folder.
+            wildcard: The text of one open symbol, for rows of symbols. Default: that of the format.
+
+        Raises:
+            ValueError: The format has no wildcards.
+        """
+        if wildcard is not None:
+            raise ValueError(f"--wildcard needs a model of rows of symbols, and this is a model of {self.kind}")
+        return self.read_with_report(path)
+
     @abstractmethod
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         """Write rows into files of this format, and return the files.

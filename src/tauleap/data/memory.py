@@ -18,6 +18,9 @@ from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.observed_cells import known_cells
+from tauleap.data.sequences.format import SequenceFormat, open_texts
+from tauleap.data.sequences.rows import SequenceRows
+from tauleap.data.sequences.tokens import Items
 from tauleap.data.table.columns import from_frame
 from tauleap.data.table.format import TableFormat
 from tauleap.data.table.frame import is_frame, open_frame, unknown
@@ -56,18 +59,38 @@ def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Fo
     """
     if isinstance(data, LoadedData):
         # States lack the column names and values of a table, so its rows are returned as a frame.
-        return data.dataset, data.form, Kind("frame") if isinstance(data.form, TableFormat) else Kind()
+        kinds: dict[type, Literal["frame", "texts"]] = {TableFormat: "frame", SequenceFormat: "texts"}
+        return data.dataset, data.form, Kind(kinds.get(type(data.form), "tensor"))
     if isinstance(data, Dataset):
         return data, None, Kind()
     if is_frame(data):
         return as_dataset(open_frame(data))
+    if has_different_lengths(data):
+        return as_dataset(open_texts(data))
     if _is_texts(data):
         form = TextFormat(len(data[0]), "".join(sorted(set().union(*data))))
         return _encoded_texts(data, form), form, Kind("texts")
     return _encoded_array(data, num_states), None, Kind()
 
 
-def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) -> Dataset:
+def has_different_lengths(data: Any) -> bool:
+    """Return whether data is a list of texts or token lists that an array cannot hold.
+
+    >>> has_different_lengths(["ab", "a"]), has_different_lengths([[1], [1, 2]]), has_different_lengths(["ab", "cd"])
+    (True, True, False)
+
+    Args:
+        data: Data of any type.
+    """
+    if not isinstance(data, list | tuple) or not data:
+        return False
+    if not _is_texts(data) and not _is_token_lists(data):
+        return False
+    # Rows of equal length are an array or a text of fixed length, as a list of lists of whole numbers is.
+    return len({len(row) for row in data}) > 1 or (not isinstance(data[0], str) and any(map(_has_text, data)))
+
+
+def read(data: Any, *, form: Format | None, num_states: int, load: bool = True, incomplete: bool = False) -> Dataset:
     """Return further data as rows of states in the encoding of a format.
 
     Args:
@@ -75,6 +98,7 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) 
         form: The format; None if the data are states.
         num_states: The number of states.
         load: Whether rows that stay in a file are read into memory. Default: True.
+        incomplete: Whether the rows are to be completed, so that rows of symbols have an open end. Default: False.
 
     Raises:
         TypeError: The model was not trained on data of this type.
@@ -90,7 +114,13 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True) 
             raise TypeError("x is a frame, but the model was not trained on a table: give an array of whole numbers")
         return _with_warning(*form.encode(from_frame(data)))
     if form is not None and isinstance(data, str | os.PathLike):
-        return _with_warning(*form.read_with_report(Path(os.fspath(data))))
+        path = Path(os.fspath(data))
+        return _with_warning(*(form.read_incomplete(path) if incomplete else form.read_with_report(path)))
+    if isinstance(form, SequenceFormat):
+        # A list of lists of whole numbers is a list of states, unless the rows themselves are such lists.
+        if _is_texts(data) or (isinstance(form.tokens, Items) and _is_token_lists(data)):
+            return form.encode_texts(data, incomplete=incomplete)
+        return _encoded_array(data, num_states, end=form.end)
     if _is_texts(data):
         if not isinstance(form, TextFormat):
             raise TypeError(
@@ -120,7 +150,7 @@ def restore(x: Tensor, kind: Kind, form: Format | None, *, seed: int = 0) -> Any
         form: The format, or None.
         seed: The seed of values that are sampled where a state covers a range of values. Default: 0.
     """
-    if kind.name == "texts" and isinstance(form, TextFormat):
+    if kind.name == "texts" and isinstance(form, TextFormat | SequenceFormat):
         return form.texts(x)
     if kind.name == "frame" and isinstance(form, TableFormat):
         return form.frame(x, seed=seed)
@@ -150,7 +180,20 @@ def _is_texts(data: Any) -> bool:
     return isinstance(data, list | tuple) and len(data) > 0 and all(isinstance(row, str) for row in data)
 
 
-def _encoded_array(data: Any, num_states: int | None) -> Dataset:
+def _is_token_lists(data: Any) -> bool:
+    return (
+        isinstance(data, list | tuple)
+        and len(data) > 0
+        and all(isinstance(row, list | tuple) for row in data)
+        and all(type(item) in (str, int) for row in data for item in row)
+    )
+
+
+def _has_text(row: Sequence[object]) -> bool:
+    return any(isinstance(item, str) for item in row)
+
+
+def _encoded_array(data: Any, num_states: int | None, *, end: int | None = None) -> Dataset:
     if isinstance(data, str | bytes | os.PathLike):
         raise TypeError(f"data is a path, {data!r}: write tauleap.data.open_data({data!r}) to read the file")
     if is_large_map(data):
@@ -161,7 +204,8 @@ def _encoded_array(data: Any, num_states: int | None) -> Dataset:
     lowest, highest = (int(value) for value in torch.aminmax(values))
     if lowest < 0:
         raise ValueError(f"data must hold states 0, 1, 2, ..., got {lowest}: subtract the smallest value")
-    return Dataset(values, _number_of_states(num_states, highest), missing=missing)
+    sequences = None if end is None else SequenceRows(end)
+    return Dataset(values, _number_of_states(num_states, highest), missing=missing, sequences=sequences)
 
 
 def _mapped(data: np.memmap, num_states: int | None) -> Dataset:

@@ -14,6 +14,8 @@ from tauleap._files.printable import one_line, printable
 from tauleap._formats import FORMATS, READABLE, check_supported, registration
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
+from tauleap.data.sequences.detect import RULE, looks_like_records
+from tauleap.data.sequences.format import TokensName
 from tauleap.data.table.columns import TableError
 
 _MAX_MESSAGE = 1000
@@ -39,13 +41,18 @@ def open_data(
     delimiter: str | None = None,
     decimal: str | None = None,
     encoding: str | None = None,
+    lines: bool | None = None,
+    tokens: TokensName = "auto",
+    vocabulary: int | None = None,
+    text: str | None = None,
 ) -> LoadedData:
     """Read a file or folder as rows of states; its name determines the format.
 
     Args:
         path: An array (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without an ending), a text
-            (.txt), a folder of MIDI files or pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the
-            binary archive of CIFAR-10.
+            (.txt), rows of symbols (.smi, .smiles, .fasta, .fa, .faa, .fna, .jsonl), a folder of
+            MIDI files or pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the binary archive of
+            CIFAR-10.
         length: The length of a row, for text (64 by default), music (256) and arrays with one axis (64).
         coding: The states of text: "characters" or "bytes". Default: "auto", bytes if a file is not UTF-8 or has more
             than 256 different characters.
@@ -67,6 +74,12 @@ def open_data(
         delimiter: A comma, tab, semicolon, bar or space. Default: detected.
         decimal: The decimal separator, "." or ",". Default: detected.
         encoding: UTF-8, UTF-16, Windows-1252 or Latin-1. Default: detected.
+        lines: Whether each line of a ``.txt`` is a row of its own. Default: true if its lines are short and none is
+            empty (ten or more lines, of which 95 % have at most three words).
+        tokens: The symbols of such rows: "characters", "bytes", "smiles", "amino", "bases", "words" or "bpe". Default:
+            "auto", by the kind of file.
+        vocabulary: The largest number of symbols of "bpe" and "words". Default: 4096 for "bpe", all words.
+        text: The entry of JSON objects in a ``.jsonl`` that has the row. Default: none.
 
     Returns:
         The rows, their format, and a report of what was used or left out. The rows of an ``.npy`` of more than 64 MiB
@@ -81,7 +94,7 @@ def open_data(
     ...     _ = path.write_text("abba" * 4)
     ...     loaded = open_data(path, length=4)
     >>> loaded.dataset.x.tolist()[0], loaded.report
-    ([0, 1, 1, 0], ['text.txt: 2 different characters; 4 rows of 4'])
+    ([0, 1, 1, 0], ['text.txt: 2 different characters; 4 rows of 4 (--lines: one row per line)'])
     """
     drop = (drop,) if isinstance(drop, str) else tuple(drop)
     options: dict[str, Any] = {
@@ -101,6 +114,10 @@ def open_data(
         "delimiter": delimiter,
         "decimal": decimal,
         "encoding": encoding,
+        "lines": lines,
+        "tokens": None if tokens == "auto" else tokens,
+        "vocabulary": vocabulary,
+        "text": text,
     }
     try:
         return _open(Path(path), {name: value for name, value in options.items() if value is not None})
@@ -126,6 +143,8 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
     check_supported(path)
     # Files whose whole name is known, such as an archive, were recognised above.
     entry = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), registration("table"))
+    if entry.kind == "text":
+        return _open_text(path, options)
     return _open_with(format_class(entry), path, options)
 
 
@@ -151,6 +170,20 @@ def _open_folder(path: Path, options: dict[str, Any]) -> LoadedData:
     loaded = _open_with(format_class(entry), path, options)
     others = endings.total() - count
     return replace(loaded, report=loaded.report + [f"left out: {others} files of other kinds"] * (others > 0))
+
+
+def _open_text(path: Path, options: dict[str, Any]) -> LoadedData:
+    """Read a text as one text, or every line as a row; the report names the option for the other way."""
+    lines, rest = options.get("lines"), {name: value for name, value in options.items() if name != "lines"}
+    if lines is None:
+        # The first two options have no meaning for one text, and the third none for rows.
+        lines = "coding" not in rest and ("tokens" in rest or "vocabulary" in rest or looks_like_records(path))
+    if not lines:
+        return _open_with(format_class(registration("text")), path, rest)
+    loaded = _open_with(format_class(registration("sequences")), path, rest)
+    why = "as given" if options.get("lines") else f"because {RULE}" if looks_like_records(path) else "for --tokens"
+    note = f"{path.name}: one row per line, {why} (--no-lines: one text)"
+    return replace(loaded, report=[note, *loaded.report])
 
 
 def _open_with(cls: type[Format], path: Path, options: dict[str, Any]) -> LoadedData:

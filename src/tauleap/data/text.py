@@ -106,7 +106,9 @@ class TextFormat(Format):
         x = windows.cut(torch.from_numpy(codes.astype(np.int32)).to(dtype), length)
         rest = len(codes) % length
         report = [
-            f"{path.name}: {description}; {len(x)} rows of {length}" + (f", the last {rest} left out" if rest else "")
+            f"{path.name}: {description}; {len(x)} rows of {length}"
+            + (f", the last {rest} left out" if rest else "")
+            + " (--lines: one row per line)"
         ]
         return LoadedData(Dataset(x, form.num_states), form, report)
 

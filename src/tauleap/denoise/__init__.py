@@ -5,6 +5,7 @@ from tauleap.denoise.exact import ExactDenoiser
 from tauleap.denoise.guided import Guided
 from tauleap.denoise.posterior import Posterior
 from tauleap.denoise.ragged import RaggedDenoiser
+from tauleap.denoise.sequence import SequenceDenoiser
 from tauleap.denoise.tempered import Tempered
 from tauleap.denoise.truncated_logistic import TruncatedLogistic
 
@@ -15,6 +16,7 @@ __all__ = [
     "NetworkDenoiser",
     "Posterior",
     "RaggedDenoiser",
+    "SequenceDenoiser",
     "Tempered",
     "TruncatedLogistic",
 ]

@@ -125,13 +125,14 @@ class Comparison:
             return False if self.is_worse else None
         return self.is_better if self.gain.n > 1 else None
 
-    def sentence(self, *, varying_sites: int) -> str:
+    def sentence(self, *, varying_sites: int, unit: str = "bits/dim") -> str:
         """Return an interpretation of the numbers in one line.
 
         Args:
             varying_sites: how many sites have more than one state.
+            unit: the unit of the numbers. Default: "bits/dim".
         """
-        numbers = f"{self.model} bits/dim on held-out rows; independent sites: {self.independent}"
+        numbers = f"{self.model} {unit} on held-out rows; independent sites: {self.independent}"
         if varying_sites < 2 and not self.is_worse:
             return f"{numbers}. Fewer than two sites vary, so there is no dependence between sites to learn"
         if self.gain.n == 1:

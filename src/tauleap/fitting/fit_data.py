@@ -23,7 +23,8 @@ from tauleap._seeds import check_seed
 from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.format import Format, LoadedData
-from tauleap.data.memory import Kind, as_dataset
+from tauleap.data.memory import Kind, as_dataset, has_different_lengths
+from tauleap.data.sequences.format import open_texts
 from tauleap.data.table.columns.dependency import describe_dependencies
 from tauleap.data.table.frame import is_frame, open_frame
 from tauleap.denoise import Denoiser
@@ -89,8 +90,8 @@ def fit(
     torch.Size([16, 4])
 
     Args:
-        data: Rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of equally long sequences or texts, a
-            pandas frame, a :class:`tauleap.data.Dataset`, or the result of :func:`tauleap.data.open_data`. NaN, None
+        data: Rows of states 0 .. S-1, (n, *shape): an array, a tensor, a list of texts or of token lists, a pandas
+            frame, a :class:`tauleap.data.Dataset`, or the result of :func:`tauleap.data.open_data`. NaN, None
             and masked cells are missing: they are excluded from loss and conditioning.
         minutes: The budget for training and measuring. Default: 3, or no limit if ``steps`` is given.
         steps: The number of training steps. Default: as many as fit into the minutes.
@@ -252,9 +253,11 @@ def fit(
     about = model.about
     hint = f" (train longer: minutes={longer(about)})" if about["better_than_independent"] is False else ""
     after = f"after {about['step']} steps: {about['interpretation']}{hint}"
-    if (whole := about.get("bits_per_row")) is not None and whole["value"] is not None:
-        error = "" if whole["stderr"] is None else f" +- {whole['stderr']:.2f}"
-        after += f"; {whole['value']:.2f}{error} bits per row of original values"
+    for name, unit in (("bits_per_row", "row"), ("bits_per_character", "character")):
+        if (whole := about.get(name)) is not None and whole["value"] is not None:
+            error = "" if whole["stderr"] is None else f" +- {whole['stderr']:.2f}"
+            original = " of original values" if "bits_per_symbol" not in about else ""
+            after += f"; {whole['value']:.2f}{error} bits per {unit}{original}"
     console.print(after, markup=False, highlight=False, soft_wrap=True)
     return model
 
@@ -263,6 +266,8 @@ def _opened(data: Any, options: dict[str, Any]) -> Any:
     """Return a frame as loaded data with a report of its columns; other data as it is."""
     if is_frame(data):
         return open_frame(data, **options)
+    if not options and has_different_lengths(data):
+        return open_texts(data)
     if options:
         names, verb = " and ".join(options), "are" if len(options) > 1 else "is"
         call = ", ".join(f"{name}=..." for name in options)

@@ -18,7 +18,7 @@ from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
 from tauleap.fitting.baseline import independent_rows, varying_sites
 from tauleap.model import Model
-from tauleap.row_bits import original_bits
+from tauleap.row_bits import original_bits, sequence_bits
 from tauleap.training import Result
 
 _LAST_SECONDS, _MOST_SECONDS = 20.0, 300.0
@@ -62,6 +62,14 @@ def measured_model(
     varying = varying_sites(rows)
     measured = held_out.select(torch.arange(len(bits)))
     whole_rows = {}
+    shown, unit = found, "bits/dim"
+    if measured.sequences is not None:
+        each = sequence_bits(measured, None, bits.cpu(), model.form)
+        whole_rows = {name: _as_numbers(estimate) for name, estimate in each.as_json().items()}
+        # Sites behind the end of a row have hardly any bits, so that bits per site depend on the longest row.
+        factor = each.per_symbol.value / max(found.model.value, 1e-12)
+        shown = Comparison.of(factor * bits, factor * independent_rows(rows, held_out, len(bits)))
+        unit = "bits/symbol"
     if measured.source is not None:
         whole_rows["bits_per_row"] = _as_numbers(
             Estimate.of_mean(original_bits(model.form, measured, None, bits.cpu()))
@@ -77,7 +85,7 @@ def measured_model(
         "independent_bits_per_dim": _as_numbers(found.independent),
         "gain_over_independent": _as_numbers(found.gain),
         "better_than_independent": found.verdict(varying_sites=varying),
-        "interpretation": found.sentence(varying_sites=varying),
+        "interpretation": shown.sentence(varying_sites=varying, unit=unit),
         "held_out_rows": len(held_out),
     } | whole_rows
     return best, model

@@ -23,7 +23,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from tauleap._files import safe_read
-from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser, TruncatedLogistic
+from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser, SequenceDenoiser, TruncatedLogistic
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, TimeExperts, UNet
 from tauleap.network.arguments import unwrapped
 from tauleap.noise import (
@@ -58,6 +58,7 @@ _ATTRIBUTES: dict[type, dict[str, str]] = {
     NetworkDenoiser: {"network": "network"},
     TruncatedLogistic: {"network": "network", "num_states": "num_states"},
     RaggedDenoiser: {"network": "network", "num_states": "num_states"},
+    SequenceDenoiser: {"network": "network", "end": "end", "mask": "mask"},
     TimeExperts: {"networks": "networks", "at": "at"},
 }
 _WITH_CONFIG: list[type] = [ResidualMLP, MusicTransformer, UNet, SequenceTransformer, TableNetwork]

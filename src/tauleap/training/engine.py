@@ -22,7 +22,7 @@ from tauleap._draw import PartOfBatch
 from tauleap._files import safe_read
 from tauleap._seeds import derive_seed
 from tauleap.data import Dataset
-from tauleap.denoise import NetworkDenoiser
+from tauleap.denoise import NetworkDenoiser, SequenceDenoiser
 from tauleap.evaluate._mode import evaluating
 from tauleap.model import Model
 from tauleap.network.arguments import unwrapped
@@ -104,7 +104,7 @@ class Engine:
             "64-true",
         )
         model.denoiser.network = network if self._is_single else self.network
-        if not self._is_single and isinstance(model.denoiser, NetworkDenoiser):
+        if not self._is_single and isinstance(model.denoiser, NetworkDenoiser | SequenceDenoiser):
             model.denoiser.set_precision(fabric.autocast)
         self.ema = Ema(self._parameters, settings.ema)
 

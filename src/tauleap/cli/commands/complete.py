@@ -33,12 +33,13 @@ from tauleap.cli.signals import importing
 class Complete:
     """Fill in the missing values of a file, given its observed values.
 
-    Missing are empty cells of a table, the end of a text or melody, transparent pixels, or all sites that --observed
-    does not name. They are drawn from the model, or predicted one by one from a single network evaluation per row.
+    Missing are empty cells of a table, the end of a text, melody or row of symbols, gaps marked by a wildcard,
+    transparent pixels, or all sites that --observed does not name. They are drawn from the model, or predicted one by
+    one from a single network evaluation per row.
     """
 
     GROUPS: ClassVar = {
-        "data": ("observed",),
+        "data": ("observed", "wildcard"),
         "sampling": ("mode", "variants", "steps", "sampler", "sampler_option", "temperature", "seed"),
         "resource": ("batch_size", "device"),
         "output": ("out", "json"),
@@ -57,6 +58,9 @@ class Complete:
     observed: str | None = None
     """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: all that
     are not missing."""
+    wildcard: str | None = None
+    """Text that marks one open symbol in a row of symbols; a row with wildcards has its end where the line ends.
+    Default: X for amino acids, N for bases, else the first of ? _ * # that does not occur."""
     mode: Literal["draw", "best", "probabilities"] = "draw"
     """Method: draw samples all values jointly from the model; best predicts each value by itself, the most probable
     state, the mean of numbers or the median of dates; probabilities writes those of each value of a table."""

@@ -19,8 +19,10 @@ RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar
 RECIPES_WITH_DATA = ("mnist", "cifar10")
 _RECIPE_OPTIONS = ("data", "download")
 FILE_OPTIONS = ("length", "coding", "drop", "array", "ordinal", "size", "states")
+SEQUENCE_OPTIONS = ("lines", "tokens", "vocabulary", "text")
 TABLE_OPTIONS = ("bins", "header", "missing", "model_missing", "keep_rare", "delimiter", "decimal", "encoding")
-DATA_OPTIONS = (*FILE_OPTIONS, *TABLE_OPTIONS, "type", "process", "network", "width", "depth", "objective")
+READING_OPTIONS = (*FILE_OPTIONS, *SEQUENCE_OPTIONS, *TABLE_OPTIONS, "type")
+DATA_OPTIONS = (*READING_OPTIONS, "process", "network", "width", "depth", "objective")
 TRAINING_OPTIONS = (
     *("batch_size", "lr", "precision", "devices", "nodes", "strategy", "device", "accumulate", "compile"),
     *("checkpoint_every", "keep"),
@@ -33,8 +35,9 @@ class Train:
     """Train a model on your own data or with a recipe.
 
     Data is an array of whole numbers (.npy, .npz), a table (.csv, .tsv, .data, .parquet, or delimited text without a
-    suffix), a text (.txt), a folder of MIDI files, a folder of images, an idx file (MNIST) or the binary archive of
-    CIFAR-10. Column types, noise and network are selected and printed with the reason; options override them.
+    suffix), a text (.txt), rows of symbols of any length (.smi, .smiles, .fasta, .fa, .faa, .fna, .jsonl), a folder of
+    MIDI files, a folder of images, an idx file (MNIST) or the binary archive of CIFAR-10. Column types,
+    noise and network are selected and printed with the reason; options override them.
     A recipe fixes data, model and settings; options that are not given keep its values.
     If the folder of --out holds an unfinished run, the same command resumes it.
     """
@@ -44,6 +47,7 @@ class Train:
             *("data", "download", "length", "coding", "array", "states", "ordinal", "size"),
             *("type", "drop", "bins", "missing", "model_missing", "keep_rare"),
             *("header", "delimiter", "decimal", "encoding"),
+            *("lines", "tokens", "vocabulary", "text"),
         ),
         "model": ("process", "network", "width", "depth", "objective"),
         "training": (
@@ -56,6 +60,7 @@ class Train:
         "tauleap train adult.csv                            # 3 minutes in all, into runs/adult",
         "tauleap train adult.csv --minutes 30 --type zip=category --drop id",
         "tauleap train novel.txt --length 128 --out runs/novel",
+        "tauleap train names.txt                            # one row per line, of any length",
         "tauleap train melodies/ --minutes 20               # a folder of MIDI files",
         "tauleap train mnist --data mnist.npz --device cuda",
     )
@@ -75,7 +80,8 @@ class Train:
     """Stop with a checkpoint after this many minutes, > 0; for data, they include reading, measuring and sampling.
     Default: 3 for data."""
     length: int | None = None
-    """Sites per row of text, music and arrays with one axis, >= 1. Default: 64, music 256."""
+    """Sites per row of text, music and arrays with one axis, >= 1 (default 64, music 256). Rows of symbols: the largest
+    number of symbols; default: that of the longest row, or the 99.5th percentile."""
     coding: Literal["auto", "characters", "bytes"] = "auto"
     """States of a text: its characters, or bytes."""
     drop: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
@@ -100,6 +106,14 @@ class Train:
     """Decimal separator of a table, "." or ",". Default: detected."""
     encoding: str | None = None
     """Encoding of a table: utf-8, utf-16, cp1252 or latin-1. Default: detected."""
+    lines: Annotated[bool | None, Metavar("| --no-lines")] = None
+    """Whether each line of a .txt is a row of its own. Default: if its lines are short and none is empty."""
+    tokens: Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words"] = "auto"
+    """Symbols of rows of symbols. Default: by the kind of file."""
+    vocabulary: int | None = None
+    """Symbols at most with --tokens words, >= 2. Default: all words."""
+    text: str | None = None
+    """Entry of the objects in a .jsonl that has the row."""
     array: str | None = None
     """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None

@@ -51,7 +51,9 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
         out: The folder for the completions.
     """
     model, form = load_model(options.run_folder, options.device)
-    data, report = (form.completion_start(), []) if file is None else form.read_with_report(file)
+    data, report = (
+        (form.completion_start(), []) if file is None else form.read_incomplete(file, wildcard=options.wildcard)
+    )
     if options.mode != "draw":
         return predict(options, model, form, data, file, out, report)
     with explaining_full_disk(out):

@@ -13,7 +13,7 @@ from tauleap.cli.observed import observed_mask
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
 from tauleap.data.array.memory_map import MappedRows
-from tauleap.row_bits import mean_of_rows, original_bits, row_bits
+from tauleap.row_bits import mean_of_rows, original_bits, row_bits, sequence_bits
 
 
 def run(options: Evaluate) -> None:
@@ -25,6 +25,8 @@ def run(options: Evaluate) -> None:
     model, form = load_model(options.run_folder, options.device)
     path = options.data
     data, report = form.read_with_report(path)
+    if data.condition is not None and model.num_labels is None:
+        data = replace(data, condition=None)
     if options.rows is not None:
         data = data.select(torch.arange(min(options.rows, len(data))))
     mask = None if options.observed is None else observed_mask(options.observed, form.shape, form.site_names)
@@ -44,6 +46,7 @@ def run(options: Evaluate) -> None:
         samples=options.samples,
         batch_size=model.default_batch_size(),
         generator=torch.Generator().manual_seed(options.seed),
+        condition=data.condition,
         progress=not options.json,
     )
     bits, bits_of_row = mean_of_rows(each), None
@@ -64,14 +67,27 @@ def run(options: Evaluate) -> None:
         "read": report,
     }
     lines = [*report, f"{bits} bits/dim of {len(data)} rows"]
+    if data.sequences is not None:
+        found = sequence_bits(data, mask, each.value, form)
+        facts |= {name: estimate.value for name, estimate in found.as_json().items()}
+        facts |= {f"{name}_stderr": _finite(estimate.stderr) for name, estimate in found.as_json().items()}
+        lines[-1] = f"{len(data)} rows of symbols:\n{found}"
+        if independent is not None:
+            # The same bits in another unit: sites behind the end of a row are not counted.
+            independent *= found.per_symbol.value / bits.value
+            facts["independent_bits_per_symbol"] = independent
     if bits_of_row is not None:
         lines[-1] = f"{bits} bits per encoded cell (bits/dim) of {len(data)} rows"
         lines.append(f"{bits_of_row} bits per row of original values, including their position inside bins")
     if independent is not None:
-        lines.append(
-            f"{independent:.4f} bits/dim of the baseline: independent sites, with the frequencies of these rows"
-        )
+        unit = "bits/dim" if data.sequences is None else "bits per symbol"
+        lines.append(f"{independent:.4f} {unit} of the baseline: independent sites, with the frequencies of these rows")
     print_result(options.json, facts, lines)
+
+
+def _finite(number: float) -> float | None:
+    """Return a number that JSON can hold."""
+    return number if math.isfinite(number) else None
 
 
 def _entropy(data: Dataset) -> float:

@@ -25,7 +25,9 @@ from tauleap._seeds import derive_seed
 from tauleap.cli.commands.train import (
     DATA_OPTIONS,
     FILE_OPTIONS,
+    READING_OPTIONS,
     RECIPES_WITH_DATA,
+    SEQUENCE_OPTIONS,
     TABLE_OPTIONS,
     TRAINING_OPTIONS,
     Train,
@@ -82,7 +84,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
                 options={
                     name: getattr(options, name)
                     for name in (*DATA_OPTIONS, *TRAINING_OPTIONS)
-                    if name not in (*FILE_OPTIONS, *TABLE_OPTIONS, "type")
+                    if name not in READING_OPTIONS
                 },
             )
     except NonFiniteError as error:
@@ -104,7 +106,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
 
 def _open_options(options: Train) -> dict[str, Any]:
     """Return the arguments of :func:`tauleap.data.open_data`."""
-    found = {name: getattr(options, name) for name in (*FILE_OPTIONS, *TABLE_OPTIONS)}
+    found = {name: getattr(options, name) for name in (*FILE_OPTIONS, *SEQUENCE_OPTIONS, *TABLE_OPTIONS)}
     names = {"tab": "\t", "\\t": "\t", "space": " "}
     delimiter = None if options.delimiter is None else names.get(options.delimiter, options.delimiter)
     changed = {"types": options.column_types(), "missing": options.missing or None, "delimiter": delimiter}
