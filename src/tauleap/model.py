@@ -18,7 +18,7 @@ from tauleap.data.observed_cells import known_cells
 from tauleap.data.table.format import TableFormat
 from tauleap.evaluate import Estimate
 from tauleap.given import GivenColumns
-from tauleap.model_parts import ModelParts
+from tauleap.model_questions import ModelQuestions
 from tauleap.observed import Observed
 from tauleap.prediction import SitePrediction, best_rows, predict_sites, probability_tables, probability_tensor
 from tauleap.row_bits import mean_of_rows, original_bits, row_bits
@@ -26,7 +26,7 @@ from tauleap.sampling import Sampler, SamplingPlan, choose_sampling
 from tauleap.sampling_run import SamplingRun, decoding_seed
 
 
-class Model(ModelParts):
+class Model(ModelQuestions):
     """Sample, complete and evaluate with a generative model, as ``tauleap.fit`` and ``tauleap.load`` return it.
 
     Args:

@@ -17,6 +17,8 @@ from tauleap.evaluate.histogram import hellinger, hellinger_of_laws
 from tauleap.evaluate.independent import Comparison, independent_bits_per_dim
 from tauleap.evaluate.likelihood import bits_per_dim
 from tauleap.evaluate.moments import Moments, grouped
+from tauleap.evaluate.order_likelihood import order_log_prob
+from tauleap.evaluate.path_likelihood import path_log_prob
 from tauleap.evaluate.per_row import Completions, row_hellinger, row_outliers
 
 if TYPE_CHECKING:
@@ -40,6 +42,8 @@ __all__ = [
     "hellinger",
     "hellinger_of_laws",
     "independent_bits_per_dim",
+    "order_log_prob",
+    "path_log_prob",
     "plots",
     "pushforward",
     "row_hellinger",

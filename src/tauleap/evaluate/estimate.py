@@ -46,6 +46,26 @@ class Estimate(Generic[Value]):
         stderr = float(exact.std()) / math.sqrt(n) if n > 1 else math.inf
         return Estimate(float(exact.mean()), stderr, n)
 
+    def interval(self, confidence: float = 0.95) -> tuple[Value, Value]:
+        """Return an interval that contains the estimated number with the given probability.
+
+        It is the interval of Student's t with n - 1 degrees of freedom, which is exact for normal values. An infinite
+        standard error gives an infinite interval.
+
+        Args:
+            confidence: The probability, in (0, 1). Default: 0.95.
+
+        Returns:
+            The ends of the interval.
+
+        >>> Estimate(value=2.0, stderr=0.5, n=10).interval()
+        (0.8689..., 3.1310...)
+        """
+        if not 0 < confidence < 1:
+            raise ValueError(f"confidence must be a probability in (0, 1), got {confidence!r}")
+        reach = _student_quantile((1 + confidence) / 2, max(1, self.n - 1))
+        return self.value - reach * self.stderr, self.value + reach * self.stderr
+
     def __str__(self) -> str:
         if isinstance(self.value, Tensor) or isinstance(self.stderr, Tensor):
             return f"{len(torch.as_tensor(self.value))} estimates from {self.n} numbers each"
@@ -53,3 +73,20 @@ class Estimate(Generic[Value]):
         if math.isfinite(self.stderr) and self.stderr > 0:
             digits = min(12, max(0, 1 - math.floor(math.log10(self.stderr))))
         return f"{self.value:.{digits}f} +- {self.stderr:.{digits}f} (n = {self.n})"
+
+
+def _student_quantile(probability: float, degrees: int) -> float:
+    """Return the quantile of Student's t, by bisection of an integral of its density.
+
+    >>> round(_student_quantile(0.975, 9), 6), round(_student_quantile(0.975, 1), 4)
+    (2.262157, 12.7062)
+    """
+    # With t = sqrt(k) tan(a) the density is proportional to cos(a)^(k - 1) on (-pi/2, pi/2), without a tail to cut.
+    angles = torch.linspace(0.0, math.pi / 2, 20_001, dtype=torch.float64)
+    density = angles.cos() ** (degrees - 1)
+    cdf = torch.cumulative_trapezoid(density, angles)
+    wanted = (2 * probability - 1) * float(cdf[-1])
+    place = int(torch.searchsorted(cdf, torch.tensor(wanted, dtype=torch.float64)))
+    before = float(cdf[place - 1]) if place else 0.0
+    inside = (wanted - before) / (float(cdf[place]) - before)
+    return math.sqrt(degrees) * math.tan(float(angles[place]) + inside * float(angles[1]))

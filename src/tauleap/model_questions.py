@@ -1,0 +1,96 @@
+"""The questions that a model answers about given rows: their likelihood, distributions of columns, surprising cells."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tauleap import _check, _device
+from tauleap._defaults import SAMPLING_STEPS
+from tauleap.data.observed_cells import known_cells
+from tauleap.evaluate import Estimate, order_log_prob, path_log_prob
+from tauleap.model_parts import ModelParts
+from tauleap.observed import Observed
+from tauleap.sampling import choose_sampling
+
+
+class ModelQuestions(ModelParts, ABC):
+    """Answer questions about rows; see :class:`tauleap.Model`."""
+
+    @_device.cpu_by_default
+    def log_prob(
+        self,
+        x: Any,
+        observed: Any = None,
+        *,
+        orders: int = 16,
+        batches: int | Sequence[int] = 1,
+        steps: int = SAMPLING_STEPS,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        condition: Tensor | None = None,
+        progress: bool = False,
+    ) -> Estimate[Tensor]:
+        """Return log p(x) of the states of each row in nats, a lower bound in expectation that rises with ``orders``.
+
+        For absorbing noise it is the likelihood of :class:`tauleap.sampling.FirstHitting`: a mean over random orders of
+        the sites, each of them exact by one network evaluation per site (see :func:`tauleap.evaluate.order_log_prob`).
+        For other noise it is that of ancestral sampling in ``steps`` steps, from importance-weighted paths (see
+        :func:`tauleap.evaluate.path_log_prob`). It is tighter than ``bits_per_dim``, which is the mean for one order.
+
+        Missing values are not counted: the value is the likelihood of the known ones. Numbers in bins count as their
+        bin.
+
+        Args:
+            x: rows (n, *shape) of the type that the model was fitted on.
+            observed: bool, like x or like one row, or names of columns: the value is log p(the other known values given
+                these). Default: none.
+            orders: random orders per row, or paths for other than absorbing noise, >= 1. Default: 16.
+            batches: only for absorbing noise: sites per network evaluation, one number or a list of numbers. With more
+                than 1 it is the likelihood of sampling as many sites at once. Default: 1.
+            steps: only for other noise: the number of sampling steps. Default: 100.
+            seed: seed of orders or paths. Default: a random seed.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+            progress: show a progress bar. Default: false.
+
+        Returns:
+            One value per row with its standard error, in the order of the rows; the error is inf for one order.
+
+        Raises:
+            ValueError: a row has no known value besides the observed ones, or an argument is out of its range.
+
+        >>> from tauleap import Model, denoise, noise
+        >>> process = noise.Absorbing(3, noise.LogLinear())
+        >>> law = torch.zeros(3, 3)
+        >>> law[:2, :2] = torch.tensor([[0.4, 0.1], [0.2, 0.3]])
+        >>> model = Model(process, denoise.ExactDenoiser(law, process), shape=(2,))
+        >>> model.log_prob(torch.tensor([[0, 0], [1, 1]]), orders=1).value.exp()
+        tensor([0.4000, 0.3000], dtype=torch.float64)
+        """
+        orders = _check.integer("orders", orders, least=1)
+        data = self.encode(x)
+        rows = data.rows(torch.arange(len(data)))
+        given = None
+        if observed is not None:
+            given = Observed(known_cells(data, observed, self.form), rows)
+        options = {
+            "batch_size": self.default_batch_size() if batch_size is None else batch_size,
+            "observed": given,
+            "missing": data.missing,
+            "condition": condition,
+            "generator": _device.new_generator(_device.CPU, seed),
+            "progress": progress,
+        }
+        if self.process.mask is not None:
+            return order_log_prob(self.reverse, rows, orders=orders, batches=batches, **options)
+        if batches != 1:
+            raise ValueError(
+                f"batches is for absorbing noise, and the model has {type(self.process).__name__}: write steps=..."
+            )
+        grid = choose_sampling(self.process, rows[0].numel(), steps=steps).grid
+        return path_log_prob(self.reverse, rows, grid=grid, draws=orders, **options)
