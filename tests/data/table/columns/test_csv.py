@@ -155,6 +155,9 @@ def test_lines_before_the_table_are_left_out(tmp_path: Path) -> None:
         (b"PAR1abc", r"\.parquet"),
         (b"a,b\n1,\0\n", "line 2: a zero byte"),
         (b"\xff\xfea\0b", "UTF-16"),
+        (b'{"a": 1, "b": "x"}\n{"a": 2, "b": "y"}\n{"a": 1, "b": "x"}\n', "it is JSON, not delimited text"),
+        (b'\xef\xbb\xbf[\n  {"a": 1},\n  {"a": 2}\n]\n', "it is JSON, not delimited text"),
+        (b"<!DOCTYPE html>\n<html><td>1</td>,<td>2</td></html>\n", "it is HTML or XML, not delimited text"),
         (b"a,b,c\n1,2,3\n1,2,3\n" + b"1\n1,2\n1,2,3,4\n" * 90, "most lines do not have the same number of cells"),
     ],
 )

@@ -72,6 +72,8 @@ def series(draw: st.DrawFn, rows: int) -> pd.Series:
         kind = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
         return pd.Series(values(st.sampled_from(["low", "mid", "high"])), dtype=kind)
     moments = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
+    if dtype == "datetime64[s]":
+        moments = st.datetimes()  # nanoseconds are from 1677 to 2262 alone
     if dtype == "timedelta64[ns]":
         spans = st.timedeltas(datetime.timedelta(-5000), datetime.timedelta(5000))
         return pd.Series(values(spans), dtype=dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 
 from tauleap.data.table.columns.dialect import ENCODINGS
 from tauleap.data.table.columns.raw import Problem, TableError
@@ -16,6 +17,14 @@ _MAGIC = {
     b"\x1f\x8b": ("compressed with gzip", "unpack it"),
     b"\xd0\xcf\x11\xe0": ("an Excel file", "save the table as CSV"),
 }
+_OTHER_TEXT = (
+    (
+        re.compile(rb'(\xef\xbb\xbf)?\s*(\[\s*)?\{\s*"'),
+        "JSON",
+        "save the table as CSV, such as with pandas",
+    ),
+    (re.compile(rb"(\xef\xbb\xbf)?\s*<(!doctype|html|\?xml)", re.IGNORECASE), "HTML or XML", "save the table as CSV"),
+)
 
 
 def detect_encoding(content: bytes, name: str, given: str | None = None) -> tuple[str, list[Problem]]:
@@ -41,6 +50,9 @@ def detect_encoding(content: bytes, name: str, given: str | None = None) -> tupl
     """
     for magic, (what, remedy) in _MAGIC.items():
         if content.startswith(magic):
+            raise TableError(name, [Problem(f"it is {what}, not delimited text", remedy)])
+    for beginning, what, remedy in _OTHER_TEXT:
+        if beginning.match(content):
             raise TableError(name, [Problem(f"it is {what}, not delimited text", remedy)])
     if given is not None:
         encoding = encoding_name(given)
