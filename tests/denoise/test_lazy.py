@@ -164,8 +164,10 @@ def test_temperature_and_guidance_are_lazy(name: str) -> None:
     assert_close(found.logits, expected.logits)
 
 
-def test_log_prob_of_some_rows_and_its_gradient() -> None:
+@pytest.mark.parametrize("wide", [256, 257], ids=["a block per row", "several rows per block"])
+def test_log_prob_of_some_rows_and_its_gradient(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Against log_softmax, with excluded states, in several blocks, and rows that occur twice."""
+    monkeypatch.setattr("tauleap.denoise.log_prob._WIDE", wide)
     generator = torch.Generator().manual_seed(0)
     logits = 30 * torch.randn(5, 400, 256, dtype=torch.float64, generator=generator)
     allowed = torch.rand(256, generator=generator) < 0.8

@@ -69,7 +69,7 @@ def test_value_and_gradient_are_those_of_the_plain_sum(name: str, kind: str) -> 
     torch.testing.assert_close(c, mixed.under(Posterior(sure)), rtol=1e-12, atol=1e-14)
 
     expected = plain(mixed.under(Posterior(logits)), c)
-    found = mixed.divergence(x0, logits)
+    found = mixed.divergence(x0, Posterior(logits))
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     upstream = torch.rand(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     reference = torch.autograd.grad(expected, logits, upstream)[0]
@@ -86,7 +86,7 @@ def test_parts_of_the_comparison(name: str, total: bool) -> None:
     mixed = expectation(process, x, "rates")
     logits = logits_for(process, x).requires_grad_()
     weight = torch.rand(len(x), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = mixed.compare(x0, logits, weight=weight, total=total)
+    found = mixed.compare(x0, Posterior(logits), weight=weight, total=total)
     h, c = mixed.under(Posterior(logits)), mixed.given(x0, torch.float64)
     signal = (c * log_where(c, h)).sum(-1)
     expected = (h.sum(-1) if total else 0.0) - weight[:, None] * signal
@@ -132,7 +132,7 @@ def test_extreme_logits_give_finite_values_and_gradients(name: str, kind: str, d
             logits = torch.full((len(x), 2, SIZE), other, dtype=dtype)
             logits[..., sure] = 1e4
             logits = logits.masked_fill(~allowed, -torch.inf).requires_grad_()
-            found = mixed.divergence(x0, logits)
+            found = mixed.divergence(x0, Posterior(logits))
             found.sum().backward()
             assert torch.isfinite(found).all()
             assert logits.grad is not None
@@ -151,7 +151,7 @@ def test_lost_logarithms_are_right() -> None:
         posterior = Posterior(logits).restricted(torch.tensor([True, True, False]))
         divergence = ReverseProcess(process, Silent()).divergence(x0, x, t, posterior=posterior)
         torch.testing.assert_close(divergence, 1000 * odds, rtol=1e-5, atol=0)
-        compared = ReverseProcess(process, Silent()).at(x, t).expected_rates.compare(x0, posterior.logits, total=False)
+        compared = ReverseProcess(process, Silent()).at(x, t).expected_rates.compare(x0, posterior, total=False)
         torch.testing.assert_close(compared.signal, odds * (odds.log() - 1000), rtol=1e-5, atol=0)
         for cost in (divergence, compared.cost):
             (gradient,) = torch.autograd.grad(cost.sum(), logits, retain_graph=True)
@@ -163,11 +163,11 @@ def test_many_samples_are_worked_on_in_chunks(monkeypatch: pytest.MonkeyPatch) -
         x0, x = pairs(process, 0.6)
         logits = logits_for(process, x).requires_grad_()
         weight = torch.rand(len(x), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-        whole = expectation(process, x, "rates").compare(x0, logits, weight=weight)
+        whole = expectation(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
         for name in ("dense.loss._BLOCK_ENTRIES", "rank_one.loss._LARGE_BLOCKS"):
             monkeypatch.setattr(f"tauleap.reverse.{name}", 3 * 2 * SIZE)
         monkeypatch.setattr("tauleap.reverse.rank_one.loss._SMALL_BLOCKS", SIZE)
-        chunked = expectation(process, x, "rates").compare(x0, logits, weight=weight)
+        chunked = expectation(process, x, "rates").compare(x0, Posterior(logits), weight=weight)
         monkeypatch.undo()
         for one, other in zip(whole, chunked, strict=True):
             torch.testing.assert_close(one, other)

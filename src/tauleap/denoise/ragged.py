@@ -50,11 +50,15 @@ class RaggedLogits(Parametrisation):
         return self._flat.device
 
     def log_prob(self, x0: States, sites: Tensor | None = None, allowed: Tensor | None = None) -> PerSite:
-        if sites is not None or allowed is not None:
+        if allowed is not None:
             return super().log_prob(x0, sites, allowed)
-        states = x0.flatten(1)
-        inside = torch.minimum(states, self._layout.sizes - 1)
-        values = _RaggedLogProb.apply(self._flat, inside, self._layout)
+        number = self._layout.sites
+        if sites is None:
+            sites = torch.arange(x0.numel(), device=x0.device)
+        states, site = x0.reshape(-1), sites % number
+        inside = torch.minimum(states, self._layout.sizes[site] - 1)
+        entries = inside + self._layout.offsets[site] + sites // number * self._layout.total
+        values = _RaggedLogProb.apply(self._flat, entries, sites, self._layout)
         return values.masked_fill(states > inside, float("-inf")).view(x0.shape)
 
     def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
@@ -69,25 +73,30 @@ class RaggedLogits(Parametrisation):
 
 
 class _RaggedLogProb(torch.autograd.Function):
-    """Compute log p of one state per site, without keeping a tensor of the logits' size for the gradient."""
+    """Compute log p of entries of some sites, without keeping a tensor of the logits' size for the gradient.
+
+    All sites are normalised, also for some of them: they have few states, and stay side by side in memory.
+    """
 
     @staticmethod
-    def forward(ctx: Any, flat: Tensor, x0: Tensor, layout: RaggedLayout) -> Tensor:
-        total, entries = layout.logsumexp(flat), layout.entries(x0)
-        ctx.save_for_backward(flat, entries, total)
+    def forward(ctx: Any, flat: Tensor, entries: Tensor, sites: Tensor, layout: RaggedLayout) -> Tensor:
+        total = layout.logsumexp(flat)
+        ctx.save_for_backward(flat, entries, sites, total)
         ctx.layout = layout
-        return flat.gather(1, entries).sub_(total)
+        return flat.reshape(-1)[entries].sub_(total.reshape(-1)[sites])
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
-        flat, entries, total = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        flat, entries, sites, total = ctx.saved_tensors
         layout, out = ctx.layout, torch.empty_like(flat)
-        total, minus = (each.index_select(1, layout.order).unsqueeze(-1) for each in (total, -gradient))
+        minus = torch.zeros_like(total).view(-1).index_add_(0, sites, gradient, alpha=-1).view_as(total)
+        total, minus = (each.index_select(1, layout.order).unsqueeze(-1) for each in (total, minus))
         for group in layout.groups:
             here = group.of(out)
             torch.sub(group.of(flat), total[:, group.order], out=here).exp_().mul_(minus[:, group.order])
-        return out.scatter_add_(1, entries, gradient), None, None
+        out.view(-1).index_add_(0, entries, gradient)
+        return out, None, None, None
 
 
 class RaggedDenoiser(Denoiser):

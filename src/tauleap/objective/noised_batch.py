@@ -142,7 +142,10 @@ class LossBatch(ABC):
             posterior, x, t = self.posterior(which), getattr(self, which), self.time(which)
             # Rows that share a time have no kernel each. States need no check: x was checked when it was x0.
             kernel = self.distinct_kernel if which != "x_eps" and self.samples_per_time == 1 else None
-            self._at[which] = ReverseAt(self.reverse, x, t, posterior=posterior, kernel=kernel, checked=True)
+            scored = self.scored if self.masked else None
+            self._at[which] = ReverseAt(
+                self.reverse, x, t, posterior=posterior, kernel=kernel, checked=True, scored=scored
+            )
         return self._at[which]
 
     def mean_over_time(self, values: Float[Tensor, " batch"], factor: float = 1.0) -> Float[Tensor, " batch"]:

@@ -54,7 +54,9 @@ class PaperElbo(Objective):
 
     def evaluate(self, batch: LossBatch) -> Loss:
         at, weight = batch.at("x_tilde"), self._signal_weight(batch)
-        found = at.expected_rates.compare(batch.x0, at.posterior.logits, weight=weight, total=self.passes == 1)
+        found = at.expected_rates.compare(
+            batch.x0, at.posterior, weight=weight, total=self.passes == 1, scored=at.scored
+        )
         signal = -weight.to(found.signal.dtype) * batch.sum(found.signal)
         if self.passes == 1:
             outflow, value = batch.sum(found.total), batch.sum(found.cost)

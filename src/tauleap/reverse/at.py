@@ -10,12 +10,13 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _device, _draw
-from tauleap._shapes import PerSample, PerSite, PerState, States, Time
+from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import check_defined
 from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
 from tauleap.observed import Observed
+from tauleap.reverse.absorbing import AbsorbingStructure
 from tauleap.reverse.base import (
     CorrectorJumps,
     OutgoingJumps,
@@ -53,7 +54,8 @@ def _at_home(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Conca
 
 def structure_of(process: ForwardProcess) -> Structure:
     """Return the formula for a process: the one place where code is selected by the kind of process."""
-    return RankOneStructure(process) if isinstance(process, RankOneProcess) else DenseStructure(process)
+    structure = RankOneStructure(process) if isinstance(process, RankOneProcess) else DenseStructure(process)
+    return structure if process.mask is None else AbsorbingStructure(process, structure)
 
 
 class ReverseAt:
@@ -71,6 +73,8 @@ class ReverseAt:
         kernel: q_t|0. Default: that of the process.
         checked: Whether the caller has checked these arguments, and checks those of the methods. Default: False.
         home: The device of the results. Default: that of ``x``.
+        scored: The sites whose losses are used; those of the others need not be right, which may save their logits.
+            Default: all.
     """
 
     def __init__(
@@ -85,8 +89,9 @@ class ReverseAt:
         *,
         checked: bool = False,
         home: torch.device | None = None,
+        scored: SiteMask | None = None,
     ) -> None:
-        self.reverse, self.process, self.home = reverse, reverse.process, home
+        self.reverse, self.process, self.home, self.scored = reverse, reverse.process, home, scored
         self.t, self.observed, self.condition, self.kernel = t, observed, condition, kernel
         self._is_checked = checked
         self.x = x if checked else self._check(x)
@@ -191,7 +196,7 @@ class ReverseAt:
             x0: the data.
         """
         x0 = self._check_x0(x0)
-        found = self.expected_rates.divergence(x0, self.posterior.logits)
+        found = self.expected_rates.divergence(x0, self.posterior, self.scored)
         return found if self.observed is None else self._zero_if_observed(found)
 
     @_at_home
@@ -201,7 +206,7 @@ class ReverseAt:
         Args:
             x0: The data.
         """
-        return self.posterior.given_reachable(self.reversal.reachable()).log_prob(x0)
+        return self.reversal.log_prob(x0, self.posterior, self.scored)
 
     @_at_home
     def step_probs(self, s: Time) -> PerState:
@@ -229,7 +234,7 @@ class ReverseAt:
             s: the earlier time, or one per sample.
         """
         x0 = self._check_x0(x0)
-        return self._zero_if_observed(self._step(s).divergence(x0, self.posterior.logits))
+        return self._zero_if_observed(self._step(s).divergence(x0, self.posterior, self.scored))
 
     @_at_home
     def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:

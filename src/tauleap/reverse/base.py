@@ -9,19 +9,16 @@ to an earlier time are another. A loss compares h with c at the true x0:
 
     sum_v h_v - c_v + c_v log(c_v / h_v)  >=  0,        and 0 only where h = c
 
-For rates it is the relative entropy of two jump processes, for probabilities the Kullback-Leibler divergence. The value
-and its gradient with respect to the logits are computed together, in one pass and without a graph, so that the gradient
-is the only tensor of the size of the logits that is kept. Logarithms of sums that underflow are taken in log space.
+For rates it is the relative entropy of two jump processes, for probabilities the Kullback-Leibler divergence.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from tauleap import _check, _device, _draw
 from tauleap._precision import full_precision
@@ -101,6 +98,10 @@ class Reversal(ABC):
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
         """Return the probabilities of leaving x in a step to s, as ``exit_rate``, and draws of destinations."""
 
+    def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        """Return log p(x0 | x) of every site, given that x was reached; it need not be right outside of ``scored``."""
+        return posterior.given_reachable(self.reachable()).log_prob(x0)
+
 
 class RateComparison(NamedTuple):
     """Hold a comparison of the reverse rates h with the rates c given x0, one number per site."""
@@ -111,24 +112,6 @@ class RateComparison(NamedTuple):
     """sum_v h_v."""
     signal: PerSite
     """sum_v c_v log h_v."""
-
-
-class LossRequest(NamedTuple):
-    """Select the terms of a loss: the divergence, or ``[total] - weight * signal``, with or without its gradient."""
-
-    divergence: bool
-    total: bool
-    weight: Tensor | None
-    gradient: bool
-
-
-class LossResult(NamedTuple):
-    """Hold the numbers of a :class:`LossRequest`; a divergence has no ``total`` and ``signal``."""
-
-    cost: Tensor
-    total: Tensor | None
-    signal: Tensor | None
-    gradient: Tensor | None
 
 
 class PosteriorExpectation(ABC):
@@ -159,52 +142,35 @@ class PosteriorExpectation(ABC):
         divisor = leaving + elsewhere.clamp(min=0.0)
         return torch.where(known > 0, known / divisor, 0.0).sum(-1)
 
-    @full_precision
-    def divergence(self, x0: States, logits: PerState) -> PerSite:
-        """Return sum_v h_v - c_v + c_v log(c_v / h_v), differentiable with respect to the logits of the posterior."""
-        request = LossRequest(divergence=True, total=True, weight=None, gradient=False)
-        return _WithGradient.apply(logits, self, x0, request)[0]  # pyright: ignore[reportIndexIssue]
-
-    @full_precision
-    def compare(
-        self, x0: States, logits: PerState, *, weight: Tensor | None = None, total: bool = True
-    ) -> RateComparison:
-        """Return ``sum_v h_v - weight sum_v c_v log h_v`` and its parts.
+    @abstractmethod
+    def divergence(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        """Return sum_v h_v - c_v + c_v log(c_v / h_v), differentiable with respect to the logits of the posterior.
 
         Args:
             x0: the data.
-            logits: those of p(x0 | x).
-            weight: of the signal, (batch,). Default: 1.
-            total: whether the cost includes ``sum_v h_v``.
+            posterior: p(x0 | x) over the data states.
+            scored: the sites where the result is used, which may save the logits of the others. Default: all.
         """
-        request = LossRequest(divergence=False, total=total, weight=weight, gradient=False)
-        return RateComparison(*_WithGradient.apply(logits, self, x0, request))  # pyright: ignore
 
     @abstractmethod
-    def _loss(self, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
-        """Return the requested comparison; ``logits`` must not be changed."""
+    def compare(
+        self,
+        x0: States,
+        posterior: Posterior,
+        *,
+        weight: Tensor | None = None,
+        total: bool = True,
+        scored: SiteMask | None = None,
+    ) -> RateComparison:
+        """Return ``sum_v h_v - weight sum_v c_v log h_v`` and its parts, for rates.
 
-
-class _WithGradient(torch.autograd.Function):
-    """Compute one number per site together with its gradient with respect to the logits."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, logits: Tensor, expectation: PosteriorExpectation, x0: Tensor, request: LossRequest
-    ) -> tuple[Tensor, ...]:
-        found = expectation._loss(logits, x0, request._replace(gradient=ctx.needs_input_grad[0]))
-        ctx.save_for_backward(found.gradient)
-        parts = [part for part in (found.total, found.signal) if part is not None]
-        ctx.mark_non_differentiable(*parts)
-        return found.cost, *parts
-
-    @staticmethod
-    @once_differentiable
-    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
-        ctx: Any, *grad_outputs: Tensor
-    ) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return gradient * grad_outputs[0][..., None], None, None, None
+        Args:
+            x0: the data.
+            posterior: p(x0 | x) over the data states.
+            weight: of the signal, (batch,). Default: 1.
+            total: whether the cost includes ``sum_v h_v``.
+            scored: the sites where the result is used, which may save the logits of the others. Default: all.
+        """
 
 
 def replaced_logits(posterior: Posterior, logits: PerState) -> Posterior:

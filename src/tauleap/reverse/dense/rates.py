@@ -28,6 +28,7 @@ from tauleap.reverse.base import (
 from tauleap.reverse.bound import DenseBound
 from tauleap.reverse.dense.destinations import DenseJumps
 from tauleap.reverse.dense.loss import SMALLEST_IN_FLOAT32, dense_loss
+from tauleap.reverse.loss import ExpectationOfLogits
 
 _SMALLEST_IN_EXPECTATION = 1e-30  # of q, for h in float32: p / q times q then stays inside its range
 _BLOCK_ENTRIES = 2**18  # of the logits: intermediate results stay in the cache
@@ -108,7 +109,7 @@ class DenseReversal(Reversal):
         return self.q_t0, _matrix(self.process, s), _matrix(self.process, self.t, s)
 
 
-class DenseExpectation(PosteriorExpectation):
+class DenseExpectation(ExpectationOfLogits):
     """Evaluate h_v = scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0), with ``scale`` () or (batch,).
 
     For reverse rates s is t, and ``rates_into`` are the jump rates; for a step to s, ``rates_into`` is q_t|s.

@@ -21,14 +21,9 @@ from tauleap.denoise import Posterior
 from tauleap.noise import Kernel, RankOneKernel, RankOneProcess
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
-from tauleap.reverse.base import (
-    OutgoingJumps,
-    PosteriorExpectation,
-    Reversal,
-    Structure,
-    replaced_logits,
-)
+from tauleap.reverse.base import OutgoingJumps, Reversal, Structure, replaced_logits
 from tauleap.reverse.bound import RankOneBound
+from tauleap.reverse.loss import ExpectationOfLogits
 from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
 from tauleap.reverse.rank_one.destinations import FirstJumpClock, RankOneJumps
 from tauleap.reverse.rank_one.loss import rank_one_loss
@@ -112,13 +107,13 @@ class RankOneReversal(Reversal):
         ratios = self._expectation(coefficients, lambda: k_own).under(posterior)
         return ratios.to(logits.dtype).scatter(-1, self.x[..., None], 1.0)
 
-    def rates(self) -> PosteriorExpectation:
+    def rates(self) -> RankOneExpectation:
         values = [self._along(value) for value in self._rate_values()]
         return self._expectation(
             rate_coefficients(self.pi_x, *values), lambda: rate_coefficients(self._least_law(), *values).k_own
         )
 
-    def step(self, s: Time) -> PosteriorExpectation:
+    def step(self, s: Time) -> RankOneExpectation:
         values = [self._along(value) for value in self._step_values(s)]
         return self._expectation(
             step_coefficients(self.pi_x, *values), lambda: step_coefficients(self._least_law(), *values).k_own
@@ -151,7 +146,7 @@ class RankOneReversal(Reversal):
         return torch.full((), self.q_t0.facts.least_positive, dtype=law.dtype, device=law.device)
 
 
-class RankOneExpectation(PosteriorExpectation):
+class RankOneExpectation(ExpectationOfLogits):
     """Evaluate h by its coefficients (see ``coefficients``).
 
     Args:

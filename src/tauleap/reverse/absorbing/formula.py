@@ -1,0 +1,108 @@
+"""The reverse-rate formula of absorbing noise: logits are needed where a masked site moves or has a loss.
+
+    Rhat(v) = beta alpha / (1 - alpha) p(v)        at a masked site, for every data state v
+
+Elsewhere there are no rates. The exit rate of a masked site does not depend on the prediction, since p is a
+distribution over the data states. So a sampler draws the sites that move first, and looks at their predictions alone.
+In a step from t to s a masked site leaves the mask with probability (alpha_s - alpha_t) / (1 - alpha_t).
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
+from tauleap.denoise import Posterior
+from tauleap.noise import ForwardProcess, Kernel
+from tauleap.noise.kernel import along_batch
+from tauleap.noise.schedule import times_on
+from tauleap.reverse.absorbing.expectation import AbsorbingExpectation
+from tauleap.reverse.absorbing.masked_sites import MaskedSites
+from tauleap.reverse.base import OutgoingJumps, PosteriorExpectation, Reversal, Structure
+from tauleap.reverse.bound import ExitBound
+
+
+class AbsorbingStructure(Structure):
+    """Implement the formula for processes that declare a mask.
+
+    Args:
+        process: The noise.
+        general: The formula by the structure of its kernels, for results with one number per state.
+    """
+
+    def __init__(self, process: ForwardProcess, general: Structure) -> None:
+        self.process, self._general, self.knows_first_jump = process, general, general.knows_first_jump
+
+    @property
+    def mixes(self) -> bool:
+        return self._general.mixes
+
+    def at(self, x: States, t: Time, kernel: Kernel | None = None) -> AbsorbingReversal:
+        return AbsorbingReversal(self.process, self._general.at(x, t, kernel), x, t)
+
+    def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
+        return self._general.with_own_evidence(posterior, x, t, y, s)
+
+    def exit_bound(self, low: float, high: float) -> ExitBound:
+        return self._general.exit_bound(low, high)
+
+    def first_jump(
+        self, x: States, t: float, s: float, posterior: Posterior, free: SiteMask, generator: torch.Generator | None
+    ) -> PerSample:
+        return self._general.first_jump(x, t, s, posterior, free, generator)
+
+
+class AbsorbingReversal(Reversal):
+    """Implement the formula at given states and times.
+
+    Args:
+        process: The noise.
+        general: The formula by the structure of the kernels.
+        x: The states.
+        t: The time, one for all samples or one per sample.
+    """
+
+    def __init__(self, process: ForwardProcess, general: Reversal, x: States, t: Time) -> None:
+        self.process, self.x, self.t, self._general = process, x, t, general
+        self._sites = MaskedSites(x, -1 if process.mask is None else process.mask)
+
+    def reachable(self) -> Tensor | None:
+        return self._general.reachable()
+
+    def ratios(self, posterior: Posterior) -> PerState:
+        return self._general.ratios(posterior)
+
+    def rates(self) -> PosteriorExpectation:
+        return AbsorbingExpectation(self._general.rates(), self._sites, self._exit_rate())
+
+    def step(self, s: Time) -> PosteriorExpectation:
+        return AbsorbingExpectation(self._general.step(s), self._sites, self._step_probability(s))
+
+    def jumps(self, posterior: Posterior) -> OutgoingJumps:
+        return self._general.jumps(posterior)
+
+    def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
+        return self._general.step_jumps(s, posterior)
+
+    def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        sites = self._sites.positions(scored)
+        values = posterior.log_prob(x0.reshape(-1).index_select(0, sites), sites)
+        # A site that is not masked is its x0.
+        wrong = ~self._sites.mask & (x0 != self.x)
+        return self._sites.spread(values, sites).masked_fill(wrong, -torch.inf)
+
+    def _exit_rate(self) -> PerSite:
+        """Return beta alpha / (1 - alpha) at the masked sites, and 0 elsewhere; float64."""
+        time = times_on(self.x.device, self.t)
+        return self._masked_only(self.process.schedule.rate(time) / torch.expm1(self.process.schedule.total(time)))
+
+    def _step_probability(self, s: Time) -> PerSite:
+        """Return the probability that a site leaves the mask in a step to s, and 0 at other sites; float64."""
+        total = self.process.schedule.total
+        noise, left = total(times_on(self.x.device, self.t)), total(times_on(self.x.device, s))
+        return self._masked_only(torch.exp(-left) * torch.expm1(left - noise) / torch.expm1(-noise))
+
+    def _masked_only(self, value: Tensor) -> PerSite:
+        value = along_batch(value.to(self.x.device), self.x.ndim)
+        return torch.where(self._sites.mask, value, 0.0)
