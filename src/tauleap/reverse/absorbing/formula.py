@@ -95,13 +95,16 @@ class AbsorbingReversal(Reversal):
     def _exit_rate(self) -> PerSite:
         """Return beta alpha / (1 - alpha) at the masked sites, and 0 elsewhere; float64."""
         time = times_on(self.x.device, self.t)
-        return self._masked_only(self.process.schedule.rate(time) / torch.expm1(self.process.schedule.total(time)))
+        noise = self.process.schedule.total(time)
+        rate = self.process.schedule.rate(time) / torch.expm1(noise)
+        return self._masked_only(torch.where(noise > 0, rate, 0.0))
 
     def _step_probability(self, s: Time) -> PerSite:
         """Return the probability that a site leaves the mask in a step to s, and 0 at other sites; float64."""
         total = self.process.schedule.total
         noise, left = total(times_on(self.x.device, self.t)), total(times_on(self.x.device, s))
-        return self._masked_only(torch.exp(-left) * torch.expm1(left - noise) / torch.expm1(-noise))
+        probability = torch.exp(-left) * torch.expm1(left - noise) / torch.expm1(-noise)
+        return self._masked_only(torch.where(noise > 0, probability, 0.0))
 
     def _masked_only(self, value: Tensor) -> PerSite:
         value = along_batch(value.to(self.x.device), self.x.ndim)
