@@ -114,10 +114,10 @@ class _LogProb(torch.autograd.Function):
 
 
 class _LogProbOfSome(torch.autograd.Function):
-    """Compute log p of chosen rows, whose exponentials are kept: the gradient has as many rows as the logits, and most of them are 0.
+    """Compute log p of chosen rows, whose exponentials are kept for the gradient.
 
-    On the CPU wide rows are read and written one by one, where they are. The gradient is then written once, and set to
-    0 only where no row was chosen.
+    The gradient has as many rows as the logits, and is 0 where no row was chosen. On the CPU wide rows are read and
+    written one by one, where they are: the gradient is then written once, and set to 0 only where that is needed.
     """
 
     @staticmethod
