@@ -49,6 +49,8 @@ def test_the_draws_of_a_model_are_copied_without_waiting(sim):
 @pytest.mark.parametrize("label", OBJECTIVES)
 def test_training_steps(sim, name, label):
     allowed = 3 if label == EVERY_TIME else 1
+    if name == "absorbing" and label == "complete with reconstruction":
+        allowed = 2  # the masked sites of two states are found
     assert waits_per_step(sim, cases.of_every_kind()[name], OBJECTIVES[label]) <= allowed
 
 

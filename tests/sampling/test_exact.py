@@ -70,7 +70,10 @@ def test_at_a_fixed_time_gillespies_algorithm_keeps_the_marginal(name: str, gene
     x = draws(law_at_t, 20_000, generator)
     after, info = run_corrector(reverse, x, 0.4, steps=10, step=0.05, exact=True, generator=generator)
     assert info.jumps > 0.2
-    assert float(info.evaluations) == pytest.approx(2 * float(info.jumps) + 1, rel=1e-3)
+    if reverse.process.mask is None:
+        assert float(info.evaluations) == pytest.approx(2 * float(info.jumps) + 1, rel=1e-3)
+    else:  # jumps into the mask need no prediction, and at the stationary distribution they are half of all
+        assert float(info.evaluations) == pytest.approx(float(info.jumps), rel=0.02)
     assert_drawn_from(counts(after, law_at_t), law_at_t.reshape(-1), LEVEL)
 
 

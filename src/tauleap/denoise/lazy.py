@@ -117,6 +117,9 @@ class Mapped(Lazy):
     def device(self) -> torch.device:
         return self._base.device
 
+    def prepare(self, sites: Tensor) -> None:
+        self._base.prepare(sites)
+
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
         rows = self._base.logits.reshape(-1, self.shape[-1]) if sites is None else self._base.at(sites)
         return self._change(rows, sites)
@@ -144,6 +147,10 @@ class Restricted(Lazy):
         if self._with_graph:
             self._base = None  # its logits are not needed any more, and their memory serves what follows
         return out
+
+    def prepare(self, sites: Tensor) -> None:
+        if self._base is not None:
+            self._base.prepare(sites)
 
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
         if self._base is None:
@@ -185,6 +192,9 @@ class Rearranged(Lazy):
     def device(self) -> torch.device:
         return self._base.device
 
+    def prepare(self, sites: Tensor) -> None:
+        self._base.prepare(self._places.index_select(0, sites))
+
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
         return self._base.at(self._places if sites is None else self._places.index_select(0, sites))
 
@@ -203,6 +213,9 @@ class Moved(Lazy):
     @property
     def device(self) -> torch.device:
         return self._device
+
+    def prepare(self, sites: Tensor) -> None:
+        self._base.prepare(_device.moved_to(sites, self._base.device))
 
     def rows(self, sites: Tensor | None) -> Float[Tensor, "n states"]:
         if sites is None:

@@ -39,6 +39,9 @@ class Parametrisation(ABC):
     def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
         """Return the logits of some sites, given as positions (n,) in the flattened states."""
 
+    def prepare(self, sites: Tensor) -> None:  # noqa: B027 (most parameters need no preparation)
+        """Announce that :meth:`at` will be called with these sites, or with parts of them, and with no others."""
+
     @abstractmethod
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
         """Return the parameters of the sites that ``change`` selects; it takes (batch, *shape, n) for any n."""

@@ -110,6 +110,14 @@ class Posterior:
         """
         return self.parametrisation.at(sites)
 
+    def prepare(self, sites: Tensor) -> None:
+        """Announce the sites of all further calls of :meth:`at`, so that what they need is evaluated together.
+
+        Args:
+            sites: positions in the flattened states, int64 (n,).
+        """
+        self.parametrisation.prepare(sites)
+
     @property
     def mode(self) -> States:
         """The most probable state of each site."""

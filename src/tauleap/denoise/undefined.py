@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 from tauleap import _check, _device
 from tauleap._device import is_host
@@ -93,6 +95,33 @@ def check_defined(posterior: Posterior, t: Time) -> Posterior:
         call.add(_Record(undefined, t))
         return posterior.uniform_at(undefined)
     return posterior
+
+
+def check_rows_defined(
+    rows: Float[Tensor, "n states"], sites: Int64[Tensor, " n"], shape: torch.Size, t: Time
+) -> Float[Tensor, "n states"]:
+    """Return the logits of some sites after the check of :func:`check_defined`.
+
+    Args:
+        rows: The logits.
+        sites: The positions of the sites.
+        shape: (batch, *shape), that of the states.
+        t: The time.
+    """
+    undefined = ~rows.amax(-1).isfinite()
+
+    def everywhere() -> _Record:
+        places = torch.zeros(shape, dtype=torch.bool, device=rows.device)
+        places.view(-1).index_copy_(0, sites, undefined)
+        return _Record(places, t)
+
+    if is_host(undefined.device):
+        if bool(undefined.any()):
+            everywhere().raise_if_any()
+    elif (call := _CALL.get()) is not None and len(rows):
+        call.add(everywhere())
+        return rows.masked_fill(undefined[:, None], 0.0)
+    return rows
 
 
 @contextmanager

@@ -27,6 +27,7 @@ from tauleap.reverse.base import (
     check_rates,
     positions,
 )
+from tauleap.reverse.deferred import Deferred
 from tauleap.reverse.dense.rates import DenseStructure
 from tauleap.reverse.rank_one.rates import RankOneStructure
 
@@ -95,6 +96,7 @@ class ReverseAt:
         self.t, self.observed, self.condition, self.kernel = t, observed, condition, kernel
         self._is_checked = checked
         self.x = x if checked else self._check(x)
+        self._deferred: Deferred | None = None
         self._given = None if posterior is None else self._over_data_states(posterior, "posterior")
 
     @cached_property
@@ -106,6 +108,24 @@ class ReverseAt:
         """Evaluate the denoiser now, and return this object; raise a ValueError if a site has no distribution."""
         self.posterior = check_defined(self.posterior, self.t)
         return self
+
+    def deferred(self) -> ReverseAt:
+        """Evaluate the denoiser for rows whose logits are needed, when they are needed; and return this object.
+
+        The condition must have one entry per sample. Where the sites that move cannot be drawn without the predictions
+        of the others, the denoiser is evaluated now.
+        """
+        if self._given is not None or not structure_of(self.process).draws_sites_first:
+            return self.evaluated()
+        shape = torch.Size((*self.x.shape, self.process.num_states))
+        self._deferred = Deferred(self._predicted_rows, shape, self.x.device, self.t)
+        self.posterior = Posterior(self._deferred, over_data_states=True)
+        return self
+
+    @property
+    def evaluations(self) -> float:
+        """How many rows the denoiser was evaluated for, divided by the number of rows."""
+        return 1.0 if self._deferred is None else self._deferred.evaluated / max(1, len(self.x))
 
     @_at_home
     def predicted_posterior(self) -> Posterior:
@@ -323,6 +343,14 @@ class ReverseAt:
     def _predicted(self) -> Posterior:
         posterior = self.reverse.denoiser(self.x, self.t, observed=self.observed, condition=self.condition)
         return self._over_data_states(posterior, "the denoiser's posterior")
+
+    def _predicted_rows(self, rows: Tensor | None) -> Posterior:
+        if rows is None:
+            return self._predicted()
+        t = self.t[rows.to(self.t.device)] if isinstance(self.t, Tensor) and self.t.ndim else self.t
+        observed = None if self.observed is None else Observed(self.observed.mask[rows], self.observed.values[rows])
+        condition = None if self.condition is None else self.condition[rows.to(self.condition.device)]
+        return ReverseAt(self.reverse, self.x[rows], t, observed, condition, checked=True).posterior
 
     def _over_data_states(self, posterior: Posterior, source: str) -> Posterior:
         if not isinstance(posterior, Posterior):

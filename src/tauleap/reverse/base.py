@@ -36,6 +36,9 @@ class Structure(ABC):
     knows_first_jump: bool = False
     """Whether :meth:`first_jump` is known."""
 
+    draws_sites_first: bool = False
+    """Whether the sites that move are drawn without the predictions of the others."""
+
     @property
     @abstractmethod
     def mixes(self) -> bool:

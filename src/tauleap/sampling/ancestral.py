@@ -68,11 +68,11 @@ class Ancestral(Sampler):
             raise ValueError(
                 "look_ahead = 1 cannot be used for a step to time 0, where there is no noise: write look_ahead < 1"
             )
-        at = reverse.at(x, u, observed=observed, condition=condition, checked=True).evaluated()
+        at = predicted = reverse.at(x, u, observed=observed, condition=condition, checked=True).deferred()
         if u != t:
-            at = reverse.at(x, t, observed=observed, posterior=at.with_own_evidence(x, t), checked=True)
+            at = reverse.at(x, t, observed=observed, posterior=predicted.with_own_evidence(x, t), checked=True)
         out = at.draw_step(s, generator=generator)
-        return out, StepInfo.count(x, out, evaluations=1.0, observed=observed)
+        return out, StepInfo.count(x, out, evaluations=predicted.evaluations, observed=observed)
 
     def __repr__(self) -> str:
         return f"Ancestral({'' if self.look_ahead == 0 else f'look_ahead={self.look_ahead:g}'})"

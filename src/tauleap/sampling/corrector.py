@@ -122,7 +122,7 @@ class WithCorrector(Sampler):
             if self.kind == "gibbs":
                 x, info = gibbs_step(reverse, x, s, self.sites, self.selection, **given, generator=generator)
             else:
-                at = reverse.at(x, s, **given, checked=True).evaluated()
+                at = reverse.at(x, s, **given, checked=True).deferred()
                 x, info = leap(at, self.scale * (t - s), self.multiple_jumps, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.merged(infos, before, x, observed)
@@ -212,7 +212,7 @@ def run_corrector(
             return _gillespie(reverse, x, time, steps * step, observed, condition, generator)
         before, infos = x, []
         for _ in range(steps):
-            at = reverse.at(x, time, observed=observed, condition=condition, checked=True).evaluated()
+            at = reverse.at(x, time, observed=observed, condition=condition, checked=True).deferred()
             x, info = leap(at, step, how, generator=generator, corrector=True)
             infos.append(info)
         return x, StepInfo.merged(infos, before, x, observed)
@@ -235,16 +235,17 @@ def _gillespie(
         here = out[going]
         here_observed, here_condition = select_samples(observed, condition, going)
         at = reverse.at(here, t, observed=here_observed, condition=here_condition, checked=True)
-        outgoing = at.evaluated().corrector_jumps
+        outgoing = at.deferred().corrector_jumps
         exits = check_rates(outgoing.exit_rate)
-        evaluated += len(going)
         rates = exits.flatten(1).to(torch.float64)
         left[going] += torch.log1p(-_draw.uniforms((len(going),), x.device, generator)) / rates.sum(1)
         rows = (left[going] > 0).nonzero().squeeze(-1)
         if not len(rows):
+            evaluated += at.evaluations * len(going)
             break
         sites = _draw.categorical(rates[rows], generator)
         to = outgoing.draw(rows * rates.shape[1] + sites, generator)
+        evaluated += at.evaluations * len(going)
         going = going[rows]
         out.flatten(1)[going, sites] = to
         jumps.flatten(1)[going, sites] += 1

@@ -69,11 +69,11 @@ class FirstHitting(Sampler):
             here_observed, here_condition = select_samples(observed, condition, going)
             # The posterior of masked sites does not depend on the time, and at time 0 there is none.
             times = schedule.inverse_total(-torch.log1p(-moved[going, turn])).clamp(max(s, min(_EARLIEST, t)), t)
-            posterior = reverse.posterior(here, times, observed=here_observed, condition=here_condition)
+            at = reverse.at(here, times, observed=here_observed, condition=here_condition, checked=True).deferred()
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)
             rows = torch.arange(len(going), device=x.device)
-            probs = posterior.at(rows * masked.shape[1] + sites).softmax(-1)
+            probs = at.posterior.at(rows * masked.shape[1] + sites).softmax(-1)
             out.flatten(1)[going, sites] = _draw.categorical(probs, generator)
         return out, StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed)
 

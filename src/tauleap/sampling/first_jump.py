@@ -58,12 +58,12 @@ class FirstJump(Sampler):
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
         u = (t + s) / 2
-        middle = reverse.at(x, u, observed=observed, condition=condition, checked=True).evaluated()
+        middle = reverse.at(x, u, observed=observed, condition=condition, checked=True).deferred()
         start = reverse.at(x, t, observed=observed, posterior=middle.with_own_evidence(x, t), checked=True)
         times = start.draw_first_jump(s, generator=generator)
         going = (times > s).nonzero().squeeze(-1)
         if not len(going):
-            return x, StepInfo.count(x, x, evaluations=1.0, observed=observed)
+            return x, StepInfo.count(x, x, evaluations=middle.evaluations, observed=observed)
 
         here, times = x[going], times[going]
         here_observed, here_condition = select_samples(observed, condition, going)
@@ -77,12 +77,13 @@ class FirstJump(Sampler):
         here = here.reshape(-1).index_copy(0, chosen, to).reshape(here.shape)
 
         u = (times + s) / 2
-        middle = reverse.at(here, u, observed=here_observed, condition=here_condition, checked=True).evaluated()
-        posterior = middle.with_own_evidence(here, times)
+        later = reverse.at(here, u, observed=here_observed, condition=here_condition, checked=True).deferred()
+        posterior = later.with_own_evidence(here, times)
         after = reverse.at(here, times, observed=here_observed, posterior=posterior, checked=True)
         here = after.draw_step(s, generator=generator)
         out = x.index_copy(0, going, here)
-        return out, StepInfo.count(x, out, evaluations=1 + len(going) / len(x), observed=observed)
+        evaluations = middle.evaluations + later.evaluations * len(going) / len(x)
+        return out, StepInfo.count(x, out, evaluations=evaluations, observed=observed)
 
     def __repr__(self) -> str:
         return "FirstJump()"

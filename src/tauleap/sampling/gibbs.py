@@ -82,8 +82,8 @@ def conditionals(
     if mask is None:
         return site_ratios(reverse, x, t, observed=observed, condition=condition)[chosen]
     hidden = torch.where(chosen.reshape(x.shape), mask, x)
-    posterior = reverse.posterior(hidden, t, observed=observed, condition=condition)
-    probs = posterior.at(chosen.reshape(-1).nonzero().squeeze(-1)).to(torch.float64).softmax(-1)
+    at = reverse.at(hidden, t, observed=observed, condition=condition, checked=True).deferred()
+    probs = at.posterior.at(chosen.reshape(-1).nonzero().squeeze(-1)).to(torch.float64).softmax(-1)
     total = process.schedule.total(t)
     probs = probs * float(torch.exp(-total))
     probs[:, mask] = float(-torch.expm1(-total))

@@ -68,9 +68,8 @@ class NextReaction(Sampler):
                 here = out[going]
                 here_observed, here_condition = select_samples(observed, condition, going)
                 at = reverse.at(here, middle, observed=here_observed, condition=here_condition, checked=True)
-                outgoing = at.evaluated().jumps
+                outgoing = at.deferred().jumps
                 exits = check_rates(outgoing.exit_rate)
-                evaluated += len(going)
                 rates, clock = exits.flatten(1).to(torch.float64), clocks[going].flatten(1)
                 wait, site = torch.where(rates > 0, clock / rates, torch.inf).min(1)
                 fires = wait < left[going]
@@ -81,6 +80,7 @@ class NextReaction(Sampler):
                 clock[rows, sites] = _exponential(rows.shape, x.device, generator)
                 clocks[going] = clock.reshape(here.shape)
                 to = outgoing.draw(rows * rates.shape[1] + sites, generator)
+                evaluated += at.evaluations * len(going)
                 left[going] -= elapsed
                 going = going[rows]
                 out.flatten(1)[going, sites] = to

@@ -92,9 +92,9 @@ class Planned(Sampler):
         while len(going):
             here_observed, here_condition = select_samples(observed, condition, going)
             times = plan.times(out, t)[going]
-            posterior = reverse.posterior(out[going], times, observed=here_observed, condition=here_condition)
+            at = reverse.at(out[going], times, observed=here_observed, condition=here_condition, checked=True)
             evaluated += len(going)
-            found = self.select(posterior, plan.masked(out)[going], plan.remaining(out)[going], generator)
+            found = self.select(at.deferred().posterior, plan.masked(out)[going], plan.remaining(out)[going], generator)
             out.flatten(1)[going[found.rows], found.sites] = _draw.categorical(found.logits.softmax(-1), generator)
             cost[going] += found.cost
             going = going[:0] if self.bound is None else going[plan.remaining(out)[going] > 0]

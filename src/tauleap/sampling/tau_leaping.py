@@ -68,7 +68,7 @@ class TauLeaping(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        at = reverse.at(x, t, observed=observed, condition=condition, checked=True).evaluated()
+        at = reverse.at(x, t, observed=observed, condition=condition, checked=True).deferred()
         return leap(at, t - s, self.multiple_jumps, generator=generator)
 
     def __repr__(self) -> str:
@@ -113,8 +113,8 @@ def leap(
         out = flat.clone().index_copy_(0, moving, outgoing.draw(moving, generator))
     rejected = jumps > 1 if how == "reject" else None
     out = out.reshape(x.shape)
-    info = StepInfo.count(x, out, evaluations=1.0, observed=observed, jumps=jumps, rejected=rejected, clamped=clamped)
-    return out, info
+    counts = {"jumps": jumps, "rejected": rejected, "clamped": clamped}
+    return out, StepInfo.count(x, out, evaluations=at.evaluations, observed=observed, **counts)
 
 
 def _one_by_one(

@@ -64,9 +64,8 @@ class Uniformization(Sampler):
             times = schedule.inverse_total(c).clamp(s, t)
             kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
             at = reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel)
-            outgoing = at.evaluated().jumps
+            outgoing = at.deferred().jumps
             exits = check_rates(outgoing.exit_rate).flatten(1)
-            evaluated += len(going)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)
             rows = torch.arange(len(going), device=x.device)
@@ -74,6 +73,7 @@ class Uniformization(Sampler):
             jumping = (_draw.uniforms(chance.shape, x.device, generator) < chance).nonzero().squeeze(-1)
             which = sites[jumping]
             to = outgoing.draw(jumping * limits.shape[1] + which, generator)
+            evaluated += at.evaluations * len(going)
             out.flatten(1)[going[jumping], which] = to
             jumps.flatten(1)[going[jumping], which] += 1
         info = StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed, jumps=jumps)

@@ -12,15 +12,21 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tauleap import _device, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
+from tauleap.denoise.lazy import Mapped
 from tauleap.noise import ForwardProcess, Kernel
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
 from tauleap.reverse.absorbing.expectation import AbsorbingExpectation
+from tauleap.reverse.absorbing.jumps import AbsorbingJumps
 from tauleap.reverse.absorbing.masked_sites import MaskedSites
 from tauleap.reverse.base import OutgoingJumps, PosteriorExpectation, Reversal, Structure
 from tauleap.reverse.bound import ExitBound
+
+_SMALLEST = 2.0**-54
+"""Below every uniform draw but 0, which are multiples of 2**-53."""
 
 
 class AbsorbingStructure(Structure):
@@ -32,7 +38,10 @@ class AbsorbingStructure(Structure):
     """
 
     def __init__(self, process: ForwardProcess, general: Structure) -> None:
-        self.process, self._general, self.knows_first_jump = process, general, general.knows_first_jump
+        self.process, self._general = process, general
+
+    knows_first_jump = True
+    draws_sites_first = True
 
     @property
     def mixes(self) -> bool:
@@ -42,7 +51,19 @@ class AbsorbingStructure(Structure):
         return AbsorbingReversal(self.process, self._general.at(x, t, kernel), x, t)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        return self._general.with_own_evidence(posterior, x, t, y, s)
+        """Return the same prediction at masked sites: the mask has the same probability from every data state.
+
+        Any other state y is its x0, unless the posterior excludes it.
+        """
+        mask, own = self.process.mask, y.reshape(-1)
+
+        def certain(rows: Tensor, sites: Tensor | None) -> Tensor:
+            states = own if sites is None else own.index_select(0, sites)
+            possible = rows.gather(-1, states[:, None]).squeeze(-1) > -torch.inf
+            others = torch.arange(rows.shape[-1], device=rows.device) != states[:, None]
+            return rows.masked_fill(((states != mask) & possible)[:, None] & others, -torch.inf)
+
+        return Posterior(Mapped(posterior.parametrisation, certain), over_data_states=posterior.over_data_states)
 
     def exit_bound(self, low: float, high: float) -> ExitBound:
         return self._general.exit_bound(low, high)
@@ -50,7 +71,13 @@ class AbsorbingStructure(Structure):
     def first_jump(
         self, x: States, t: float, s: float, posterior: Posterior, free: SiteMask, generator: torch.Generator | None
     ) -> PerSample:
-        return self._general.first_jump(x, t, s, posterior, free, generator)
+        """Return the time of the first jump: of m masked sites, when 1 - alpha has fallen by the factor u^(1/m)."""
+        schedule = self.process.schedule
+        number = (free & (x == self.process.mask)).flatten(1).sum(1)
+        masked = -torch.expm1(-_device.moved_to(schedule.total(t), x.device))
+        drawn = _draw.uniforms((len(x),), x.device, generator).clamp_(min=_SMALLEST)
+        left = masked * drawn ** (1 / number.to(torch.float64))  # for m = 0 the exponent is infinite, and the time is 0
+        return schedule.inverse_total(-torch.log1p(-left)).clamp(s, t)
 
 
 class AbsorbingReversal(Reversal):
@@ -80,10 +107,10 @@ class AbsorbingReversal(Reversal):
         return AbsorbingExpectation(self._general.step(s), self._sites, self._step_probability(s))
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
-        return self._general.jumps(posterior)
+        return AbsorbingJumps(self.x, self._exit_rate(), posterior)
 
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
-        return self._general.step_jumps(s, posterior)
+        return AbsorbingJumps(self.x, self._step_probability(s), posterior)
 
     def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
         sites = self._sites.positions(scored)
