@@ -18,6 +18,10 @@ from tauleap.denoise import Posterior
 from tauleap.denoise.lazy import Lazy
 from tauleap.denoise.undefined import check_defined, check_rows_defined
 
+_MANY_ROWS = 64
+"""Rows from which on an accelerator evaluates some of them: the host must wait for their number, and an accelerator
+evaluates a few rows in about the time of one."""
+
 
 class Deferred(Lazy):
     """Evaluate a denoiser for the rows of the sites in use, and check that these sites have a distribution.
@@ -44,6 +48,9 @@ class Deferred(Lazy):
 
     def prepare(self, sites: Tensor) -> None:
         if self._part is not None:
+            return
+        if not _device.is_host(sites.device) and self.shape[0] < _MANY_ROWS:
+            self._evaluate_all()
             return
         needed = torch.zeros(self.shape[0], dtype=torch.bool, device=sites.device)
         rows = needed.index_fill_(0, sites // self._sites_per_row, True).nonzero().squeeze(-1)
