@@ -9,7 +9,7 @@ from tauleap.observed import Observed
 
 
 class FixedLogits(Denoiser):
-    """Return ``logits`` (batch, *shape, S) for every input."""
+    """Return ``logits`` (batch, *shape, S) for every input, and the first of them for fewer rows."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
@@ -18,4 +18,4 @@ class FixedLogits(Denoiser):
     def forward(
         self, x_t: Tensor, t: float | Tensor, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
-        return Posterior(self.logits)
+        return Posterior(self.logits[: len(x_t)])
