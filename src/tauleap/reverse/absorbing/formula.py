@@ -134,5 +134,5 @@ class AbsorbingReversal(Reversal):
         return self._masked_only(torch.where(noise > 0, probability, 0.0))
 
     def _masked_only(self, value: Tensor) -> PerSite:
-        value = along_batch(value.to(self.x.device), self.x.ndim)
+        value = along_batch(_device.moved_to(value, self.x.device), self.x.ndim)
         return torch.where(self._sites.mask, value, 0.0)
