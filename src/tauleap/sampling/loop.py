@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 from itertools import pairwise
 from numbers import Real
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import torch
 from jaxtyping import Float, Int64
@@ -23,10 +23,10 @@ from tauleap.denoise.undefined import reporting_undefined
 from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
+from tauleap.sampling.final import Final, fill_masked
 from tauleap.sampling.grid import check_grid
 from tauleap.sampling.sampler import Sampler, StepInfo, check_condition
 
-Final = Literal["mode", "sample", "none"]
 Times: TypeAlias = Float[Tensor, "times"]
 PerStep: TypeAlias = Float[Tensor, "steps"]
 
@@ -257,8 +257,13 @@ class _Run:
                 self._record(recorded, x, s)
             advance()
         posterior = self._record(recorded, x, last) if last in self.trace_times else None
-        passes = len(recorded)
-        if self.final != "none":
+        passes = float(len(recorded))
+        if self.final != "none" and posterior is None and self.reverse.process.mask is not None:
+            given = {"observed": self.observed, "condition": self.condition}
+            at = self.reverse.at(x, last, **given, checked=True).deferred()
+            x = fill_masked(at, self.final, self.generator)
+            passes += at.evaluations
+        elif self.final != "none":
             if posterior is None:
                 posterior = self.reverse.at(
                     x, last, observed=self.observed, condition=self.condition
