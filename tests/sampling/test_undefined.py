@@ -137,14 +137,19 @@ def test_a_truncated_logistic(moment: str) -> None:
 
 
 def test_a_posterior_that_excludes_every_possible_x0(moment: str) -> None:
-    """A masked model that is sure of state 1, given a site that is known to be 0: the mode would be some state."""
+    """A masked model that is sure of state 1, given a site that is known to be 0: the mode would be some state.
+
+    A trace looks at the predictions of all sites.
+    """
     network = Broken()
     network.forward = lambda x, t: torch.tensor([-torch.inf, 0.0, -torch.inf, 0.0]).expand(*x.shape, 4)
     start = torch.full((2, 3, 2), 3).index_fill(1, torch.tensor([2]), 0)
     first = r"site \(2, 0\) of row 0; site \(2, 1\) of row 0; site \(2, 0\) of row 1 of the batch"
     seed = torch.Generator().manual_seed(0)  # both rows have an event before 0.5
     with pytest.raises(ValueError, match=f"for 4 of 12 sites, first at {first}"):
-        sample(reversed_by(network), FirstHitting(), (2, 3, 2), grid=[1.0, 0.5], start=start, generator=seed)
+        sample(
+            reversed_by(network), FirstHitting(), (2, 3, 2), grid=[1.0, 0.5], start=start, trace=[1.0], generator=seed
+        )
 
 
 def test_infinite_logits_that_leave_a_state_are_fine(moment: str) -> None:
