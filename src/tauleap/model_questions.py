@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -13,9 +13,11 @@ from tauleap import _check, _device
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap.data.observed_cells import known_cells
 from tauleap.evaluate import Estimate, order_log_prob, path_log_prob
+from tauleap.marginals import Question, counted_joint, joint_of_sites
 from tauleap.model_parts import ModelParts
 from tauleap.observed import Observed
 from tauleap.sampling import choose_sampling
+from tauleap.sampling_run import SamplingRun
 
 
 class ModelQuestions(ModelParts, ABC):
@@ -94,3 +96,57 @@ class ModelQuestions(ModelParts, ABC):
             )
         grid = choose_sampling(self.process, rows[0].numel(), steps=steps).grid
         return path_log_prob(self.reverse, rows, grid=grid, draws=orders, **options)
+
+    @_device.cpu_by_default
+    def marginal(
+        self,
+        columns: Any,
+        given: Mapping[Any, Any] | None = None,
+        *,
+        samples: int = 1000,
+        steps: int = SAMPLING_STEPS,
+        seed: int | None = None,
+        batch_size: int | None = None,
+    ) -> Any:
+        """Return the distribution of one or several columns of a row, given conditions on others.
+
+        For absorbing noise it follows from network evaluations with all unknown values masked: one for a column, and
+        for several columns by the chain rule one for each combination of values of those before the last. Conditions
+        on several values are mixtures over these values. No value is drawn, and the standard errors are 0, unless the
+        conditions allow more than ``samples`` combinations of values. For other noise the values of ``samples`` samples
+        are counted.
+
+        Args:
+            columns: the name of a column, or a list of names. For data without names: positions in the flattened row.
+            given: conditions by the names of columns as :meth:`sample` takes them: a value, a list of categories, a
+                range ``(low, high)`` whose ends are included, or None for a missing value. For data without names:
+                a state or a list of states by position. Default: none.
+            samples: the number of samples where sampling is needed, >= 1. Default: 1000.
+            steps: only for other than absorbing noise: the largest number of sampling steps. Default: 100.
+            seed: seed of the samples. Default: a random seed.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+
+        Returns:
+            A frame with the columns ``probability`` and ``stderr``, and a row per value of the column or combination of
+            values: a category, a number, "low .. high" for a bin of numbers, None for a missing value. Its ``attrs``
+            have the ``probability_of_given`` conditions, and the ``effective_sample_size`` if samples were drawn.
+
+        Raises:
+            ValueError: a column is unknown, or no row can fulfil the conditions.
+        """
+        if self.shape is None:
+            raise ValueError("the model has no shape: write Model(..., shape=...)")
+        samples = _check.integer("samples", samples, least=1)
+        question = Question.of(
+            self.process, self.form, self.shape, columns, {} if given is None else given, self.dependencies
+        )
+        size = self.default_batch_size() if batch_size is None else batch_size
+        if self.process.mask is not None:
+            generator = _device.new_generator(_device.CPU, seed)
+            options = {"samples": samples, "batch_size": size, "generator": generator}
+            joint = joint_of_sites(self.reverse, self.shape, question.sites, question.sizes, question.sets, **options)
+        else:
+            run = SamplingRun(self.reverse, size, steps, seed=seed)
+            drawn = run.draw((samples, *self.shape), question.observed(self.shape, samples))
+            joint = counted_joint(drawn.x, question.sites, question.sizes, question.sets)
+        return question.frame(joint)

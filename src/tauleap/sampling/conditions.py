@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Float
@@ -79,7 +80,70 @@ def draw_conditions(
     >>> bool((drawn.observed.values[:, 0] < 2).all()), round(drawn.log_probability, 4)  # log 0.7
     (True, -0.3567)
     """
-    n, *site_shape = shape
+    n = shape[0]
+    resampled = sum(int((weights > 0).sum()) > 1 for weights in sets.values()) > 1
+    if condition is not None and resampled:
+        raise ValueError(
+            "several ranges need resampling of rows, which is not possible with a condition per row: give one range, "
+            "and one value for each of the other sites"
+        )
+    rows = max(_CANDIDATES * n, _LEAST_CANDIDATES) if resampled else n
+    weighted = weigh_conditions(
+        reverse,
+        (rows, *shape[1:]),
+        sets,
+        condition=condition,
+        batch_size=batch_size,
+        generator=generator,
+    )
+    observed, log_weight = weighted
+    total = float(log_weight.logsumexp(0)) - math.log(rows) if reverse.process.mask is not None else None
+    if not resampled:
+        return ConditionDraw(observed, False, float(n), total)
+    weight = (log_weight - log_weight.max()).exp()
+    effective = min(float(n), weighted.effective_size)
+    chosen = _resampled(weight, n, generator).to(observed.values.device)
+    return ConditionDraw(Observed(observed.mask[chosen], observed.values[chosen]), True, effective, total)
+
+
+class WeightedRows(NamedTuple):
+    """Hold rows whose restricted sites are drawn one after another, with their importance weights."""
+
+    observed: Observed
+    """The restricted sites with their states."""
+    log_weight: Float[Tensor, " n"]
+    """The logarithm of the probability that each row's sites are in their sets, each given those before it."""
+
+    @property
+    def effective_size(self) -> float:
+        """The number of independent rows that the weighted rows are worth."""
+        weight = (self.log_weight - self.log_weight.max()).exp()
+        return float(weight.sum().square() / weight.square().sum())
+
+
+def weigh_conditions(
+    reverse: ReverseProcess,
+    shape: torch.Size | tuple[int, ...],
+    sets: Mapping[int, Float[Tensor, " states"]],
+    *,
+    condition: Tensor | None = None,
+    batch_size: int | None = None,
+    generator: torch.Generator | None = None,
+) -> WeightedRows:
+    """Return states of the restricted sites of n rows with their weights; :func:`draw_conditions` resamples them.
+
+    Args:
+        reverse: The reverse process; its noise must be absorbing if a site has several allowed states.
+        shape: The number of rows and the shape of one, (n, *shape).
+        sets: Weights of the states in [0, 1] by the position of the site, as in :func:`draw_conditions`.
+        condition: The input of the denoiser, one entry per row. Default: none.
+        batch_size: Rows per evaluation. Default: all.
+        generator: The source of randomness. Default: that of torch.
+
+    Raises:
+        ValueError: A set is empty, no row can be in all sets, or the noise is not absorbing.
+    """
+    rows, *site_shape = shape
     for site, weights in sets.items():
         if not bool((weights > 0).any()):
             raise ValueError(f"site {site} has no allowed state: give one state or more a weight > 0")
@@ -92,13 +156,6 @@ def draw_conditions(
             f"a range or several values of a site need absorbing noise, and the model has {type(process).__name__}: "
             "give one value, or fit with process='absorbing'"
         )
-    resampled = len(open_sets) > 1
-    if condition is not None and resampled:
-        raise ValueError(
-            "several ranges need resampling of rows, which is not possible with a condition per row: give one range, "
-            "and one value for each of the other sites"
-        )
-    rows = max(_CANDIDATES * n, _LEAST_CANDIDATES) if resampled else n
     draws = _SiteDraws(reverse, mask or 0, condition, rows if batch_size is None else batch_size, generator)
     x = torch.zeros(rows, *site_shape, dtype=torch.int64, device=reverse.device)
     flat, known = x.flatten(1), torch.zeros_like(x, dtype=torch.bool)
@@ -110,19 +167,13 @@ def draw_conditions(
         flat[:, site], known.flatten(1)[:, site] = state, True
     log_weight = log_fixed.repeat(rows)
     order = list(open_sets)
-    if resampled:
+    if len(order) > 1:
         order.sort(key=lambda site: float(draws.allowed(x, known, one, site, open_sets[site]).sum()))
     for site in order:
         log_weight += draws.draw(x, known, site, open_sets[site]).log()
-    if bool(log_weight.isneginf().all() if resampled else log_weight.isneginf().any()):
+    if bool(log_weight.isneginf().all() if len(order) > 1 else log_weight.isneginf().any()):
         raise ValueError("no row can fulfil all conditions at once, by the model: leave one of them out")
-    total = float(log_weight.logsumexp(0)) - math.log(rows) if mask is not None else None
-    if not resampled:
-        return ConditionDraw(Observed(known, x), False, float(n), total)
-    weight = (log_weight - log_weight.max()).exp()
-    effective = min(float(n), float(weight.sum().square() / weight.square().sum()))
-    chosen = _resampled(weight, n, generator).to(x.device)
-    return ConditionDraw(Observed(known[chosen], x[chosen]), True, effective, total)
+    return WeightedRows(Observed(known, x), log_weight)
 
 
 @dataclass(frozen=True)
