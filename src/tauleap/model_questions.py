@@ -18,6 +18,7 @@ from tauleap.model_parts import ModelParts
 from tauleap.observed import Observed
 from tauleap.sampling import choose_sampling
 from tauleap.sampling_run import SamplingRun
+from tauleap.surprise import Surprise, cell_surprise
 
 
 class ModelQuestions(ModelParts, ABC):
@@ -150,3 +151,57 @@ class ModelQuestions(ModelParts, ABC):
             drawn = run.draw((samples, *self.shape), question.observed(self.shape, samples))
             joint = counted_joint(drawn.x, question.sites, question.sizes, question.sets)
         return question.frame(joint)
+
+    @_device.cpu_by_default
+    def surprise(
+        self,
+        x: Any,
+        *,
+        seed: int | None = None,
+        batch_size: int | None = None,
+        condition: Tensor | None = None,
+    ) -> Surprise:
+        """Return how surprising each cell and each row is: for finding errors and anomalies.
+
+        A cell has bits, -log2 p(its value | the other known values of its row), and a score, log2 of the odds that the
+        value was replaced by one from elsewhere in its column. Both need one network evaluation per row and column.
+        Missing values have neither.
+
+        Args:
+            x: rows (n, *shape) of the type that the model was fitted on.
+            seed: only for other than absorbing noise, which draws the hidden value of the network's input. Default: a
+                random seed.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry per row. Default: none.
+
+        Returns:
+            The bits and scores of cells and rows; :meth:`Surprise.cells` lists the most surprising cells with the
+            likeliest values instead.
+
+        Raises:
+            ValueError: a row has no known value.
+
+        >>> from tauleap import Model, denoise, noise
+        >>> process = noise.Absorbing(3, noise.LogLinear())
+        >>> law = torch.zeros(3, 3)
+        >>> law[:2, :2] = torch.tensor([[0.45, 0.05], [0.05, 0.45]])
+        >>> model = Model(process, denoise.ExactDenoiser(law, process), shape=(2,))
+        >>> found = model.surprise(torch.tensor([[0, 0], [0, 1]]))
+        >>> found.bits  # log2 of 0.9 and of 0.1
+        tensor([[0.1520, 0.1520],
+                [3.3219, 3.3219]], dtype=torch.float64)
+        >>> found.row_scores[1] > found.row_scores[0]
+        tensor(True)
+        """
+        data = self.encode(x)
+        source = data.source
+        return cell_surprise(
+            self.reverse,
+            data.rows(torch.arange(len(data))),
+            data.known(),
+            form=self.form,
+            index=None if source is None or source.frame is None else source.frame.index,
+            batch_size=self.default_batch_size() if batch_size is None else batch_size,
+            condition=condition,
+            generator=_device.new_generator(_device.CPU, seed),
+        )

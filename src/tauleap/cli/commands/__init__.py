@@ -14,6 +14,7 @@ from tauleap.cli.commands.demo_music import DemoMusic
 from tauleap.cli.commands.evaluate import Evaluate
 from tauleap.cli.commands.info import Info
 from tauleap.cli.commands.sample import Sample
+from tauleap.cli.commands.score import Score
 from tauleap.cli.commands.train import Train
 
 
@@ -33,6 +34,7 @@ COMMANDS: dict[str, type[Command]] = {
     "sample": Sample,
     "complete": Complete,
     "evaluate": Evaluate,
+    "score": Score,
     "info": Info,
 }
 """The subcommands, in the order of the help."""

@@ -1,0 +1,150 @@
+"""``model.surprise`` and ``tauleap score`` against the exact conditional distributions of a known model."""
+
+import csv
+import json
+import math
+from pathlib import Path
+
+import pandas
+import pytest
+import torch
+
+import tauleap as tl
+from tauleap import cli
+from tests.tables.small import exact_model, rows, states_of
+
+
+@pytest.fixture(scope="module")
+def known() -> tuple[tl.Model, torch.Tensor]:
+    return exact_model(rows())
+
+
+def _conditional(law: torch.Tensor, states: torch.Tensor, present: torch.Tensor, site: int) -> torch.Tensor:
+    index = tuple(states[i] if present[i] and i != site else slice(None) for i in range(len(states)))
+    free = [i for i in range(len(states)) if not (present[i] and i != site)]
+    joint = law[index].sum([axis for axis, i in enumerate(free) if i != site]) if len(free) > 1 else law[index]
+    return joint / joint.sum()
+
+
+def test_bits_and_scores_are_those_of_the_exact_conditionals(known: tuple[tl.Model, torch.Tensor]) -> None:
+    model, law = known
+    frame = rows().iloc[:30].copy()
+    frame.index = [f"r{i}" for i in range(30)]
+    frame["pet"] = frame["pet"].where(frame.index != "r3")
+    found = model.surprise(frame, batch_size=7)
+    x, present = states_of(model, frame), torch.tensor(frame.notna().to_numpy())
+    columns = [law.sum([axis for axis in range(4) if axis != site]) for site in range(4)]
+    assert bool(found.bits[3, 2].isnan())
+    assert bool(found.scores[3, 2].isnan())
+    for row in range(30):
+        for site in range(4):
+            p = _conditional(law, x[row], present[row], site)
+            own = p[x[row, site]]
+            assert float(found.likelier_probs[row, site]) == pytest.approx(float(p.max()), abs=1e-5)
+            if not present[row, site]:
+                continue
+            assert float(found.bits[row, site]) == pytest.approx(-math.log2(own), abs=1e-4)
+            if own < 0.999:
+                odds = columns[site][x[row, site]] * (1 - own) / own
+                assert float(found.scores[row, site]) == pytest.approx(math.log2(odds), abs=1e-3)
+    assert float(found.row_bits[3]) == pytest.approx(float(found.bits[3, [0, 1, 3]].sum()), abs=1e-9)
+    odds = (2 ** found.scores[5]).sum()
+    assert float(found.row_scores[5]) == pytest.approx(math.log2(odds), abs=1e-9)
+
+
+def test_cells_are_listed_with_likelier_values(known: tuple[tl.Model, torch.Tensor]) -> None:
+    model, _ = known
+    frame = rows().iloc[:40].copy()
+    frame.index = [f"r{i}" for i in range(40)]
+    fish = frame.index[frame.pet == "fish"][0]
+    frame.loc[fish, "legs"] = 4  # no fish has legs
+    found = model.surprise(frame)
+    top = found.cells(0.02)
+    assert len(top) == round(0.02 * 160)
+    assert set(top.iloc[:2]["column"]) == {"pet", "legs"}
+    assert set(top.iloc[:2]["row"]) == {fish}
+    legs = top[top["column"] == "legs"].iloc[0]
+    assert (legs["value"], legs["likelier"]) == (4, 0)
+    assert legs["likelier_probability"] == pytest.approx(1, abs=1e-5)
+    assert int(found.row_scores.argmax()) == frame.index.get_loc(fish)
+    assert int(found.top(0.0).sum()) == 0
+    assert bool(found.top(1.0).all())
+    with pytest.raises(ValueError, match=r"fraction must be a number in \[0, 1\], got 1.5"):
+        found.top(1.5)
+
+
+def test_swapped_cells_have_higher_scores(known: tuple[tl.Model, torch.Tensor]) -> None:
+    model, _ = known
+    frame = rows().copy()
+    swapped = pandas.Series(range(600)).sample(60, random_state=0).to_numpy()
+    original = frame["legs"].to_numpy().copy()
+    frame.loc[swapped, "legs"] = original[pandas.Series(swapped).sample(60, random_state=1).to_numpy()]
+    changed = frame["legs"].to_numpy() != original
+    scores = model.surprise(frame).scores[:, 3].numpy()
+    assert scores[changed].mean() > scores[~changed].mean() + 1
+
+
+def test_other_noise_and_conditions() -> None:
+    process = tl.noise.RankOne(torch.tensor([0.5, 0.5]), tl.noise.LogLinear())
+    law = torch.tensor([[0.45, 0.05], [0.05, 0.45]], dtype=torch.float64)
+    model = tl.Model(process, tl.denoise.ExactDenoiser(law, process), shape=(2,))
+    found = model.surprise(torch.tensor([[0, 0], [0, 1]]), seed=0)
+    assert torch.allclose(found.bits, -torch.tensor([[0.9, 0.9], [0.1, 0.1]], dtype=torch.float64).log2(), atol=0.02)
+    assert found.cells(0.5)["row"].tolist() == [1, 1]
+
+
+def test_a_row_without_known_values_is_an_error(known: tuple[tl.Model, torch.Tensor]) -> None:
+    empty = pandas.DataFrame({"owner": [True, None], "age": [None, None], "pet": [None, None], "legs": [None, None]})
+    with pytest.raises(ValueError, match="row 1 has no known value: leave the row out"):
+        known[0].surprise(empty)
+
+
+@pytest.fixture(scope="module")
+def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run") / "model"
+    tl.fit(rows(), steps=5, seed=0, progress=False).save(folder)
+    return folder
+
+
+def test_the_command_writes_the_rows_with_their_scores(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = rows().iloc[:20].to_csv(index=False).splitlines()
+    text[3] = ",,,"
+    Path("rows.csv").write_text("\n".join(["owner,age,pet,legs,note", *(f"{line},x" for line in text[1:])]) + "\n")
+    assert cli.main(["score", str(run_folder), "rows.csv", "--mark", "0.1", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["rows"], facts["scored_rows"], facts["files"]) == (20, 19, ["rows-scored.csv"])
+    assert facts["marked"] == round(0.1 * 19 * 4)
+    with open("rows-scored.csv", newline="") as file:
+        written = list(csv.DictReader(file))
+    assert list(written[0])[:8] == ["owner", "age", "pet", "legs", "note", "row_score", "row_bits", "surprising_cells"]
+    assert list(written[0])[8:] == ["owner bits", "age bits", "pet bits", "legs bits"]
+    assert [row["age"] for row in written] == [line.split(",")[1] for line in text[1:]]
+    assert written[2]["row_bits"] == ""
+    found = tl.load(run_folder, device="cpu").surprise(rows().iloc[:2])
+    assert float(written[0]["pet bits"]) == pytest.approx(float(found.bits[0, 2]), abs=0.01)
+    assert float(written[1]["row_score"]) == pytest.approx(float(found.row_scores[1]), abs=0.01)
+    assert sum(" bits; likelier: " in row["surprising_cells"] for row in written) > 0
+    assert cli.main(["score", str(run_folder), "rows.csv"]) == 2
+    assert "rows-scored.csv exists already: write the name of a new file with --out" in capsys.readouterr().err
+    assert cli.main(["score", str(run_folder), "rows.csv", "--out", "again.csv"]) == 0
+    assert "cells of 20 rows are marked: again.csv" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mark", "2"], "--mark must be a fraction from 0 to 1, got 2.0"),
+        (["--out", "scored.parquet"], "--out must end in .csv or .tsv, got scored.parquet"),
+        (["--out", "nowhere/scored.csv"], "nowhere is not a folder: create it"),
+    ],
+)
+def test_wrong_options(
+    arguments: list[str], message: str, run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "rows.csv"
+    rows().iloc[:3].to_csv(file, index=False)
+    assert cli.main(["score", str(run_folder), str(file), *arguments]) == 2
+    assert message in capsys.readouterr().err
