@@ -2,11 +2,11 @@
 
     python diagnostics/fuzz_files.py [--cases 3000] [--seconds S] [--seed 0] [--only NUMBER] [--failures FILE]
 
-A case takes a valid file or folder (csv, tsv, data, a table without an ending, txt, npy, npz, parquet, PNG, JPEG, MIDI,
-piano rolls, idx, idx.gz, MNIST's folder, CIFAR-10's archive and folder), damages it, and reads it by ``open_data``, by
-the format of the valid file as ``tauleap complete`` does, or by ``tauleap train``. It must be accepted, or raise a
-ValueError, TypeError or OSError whose message has the name of the file and one line, or one line per problem of a
-table, within 20 seconds and 2 GB.
+A case takes a valid file or folder (csv, tsv, data, a table without an ending, txt, smi, fasta, jsonl, npy, npz,
+parquet, PNG, JPEG, MIDI, piano rolls, idx, idx.gz, MNIST's folder, CIFAR-10's archive and folder), damages it, and
+reads it by ``open_data``, by the format of the valid file as ``tauleap evaluate`` and ``tauleap complete`` do, or by
+``tauleap train``. It must be accepted, or raise a ValueError, TypeError or OSError whose message has the name of the
+file and one line, or one line per problem of a table, within 20 seconds and 2 GB.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ def make_files(folder: Path) -> None:
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
     _make_mixed(folder, draw)
     (folder / "text.txt").write_text("To be, or not to be: that is the question — "[:44] * 20, encoding="utf-8")
+    _make_sequences(folder, draw)
     np.save(folder / "array.npy", draw.integers(0, 5, (20, 6)))
     np.savez(folder / "arrays.npz", x=draw.integers(0, 9, (20, 2, 9)), missing=draw.random((20, 2, 9)) < 0.1)
     np.savez_compressed(folder / "packed.npz", x=draw.integers(0, 9, (20, 12)).astype(np.uint8))
@@ -54,6 +55,22 @@ def make_files(folder: Path) -> None:
     _make_music(folder, draw)
     _make_idx(folder, draw)
     _make_cifar(folder, draw)
+
+
+def _make_sequences(folder: Path, draw: np.random.Generator) -> None:
+    """Write rows of symbols of different lengths in every kind of file."""
+    lengths = draw.integers(1, 9, 30).tolist()
+    names = ["".join(draw.choice(list("abcé"), length)) for length in lengths]
+    (folder / "names.txt").write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+    molecules = ["".join(draw.choice(["C", "Cl", "[nH]", "%12"], length)) for length in lengths]
+    (folder / "molecules.smi").write_text("".join(f"{text} no. {at}\n" for at, text in enumerate(molecules)))
+    for ending, letters in (("fasta", "ACDEFGHIKLMNPQRSTVWXY"), ("fna", "ACGTN")):
+        proteins = ["".join(draw.choice(list(letters), 9 * length)) for length in lengths]
+        records = "".join(f">row {at}\n{text[:60]}\n{text[60:]}\n" for at, text in enumerate(proteins))
+        (folder / f"residues.{ending}").write_text(records)
+    (folder / "texts.jsonl").write_text("".join(f"{json.dumps(name)}\n" for name in names))
+    tokens = [draw.integers(0, 50, length).tolist() for length in lengths]
+    (folder / "tokens.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in tokens))
 
 
 def _make_mixed(folder: Path, draw: np.random.Generator) -> None:
@@ -221,7 +238,8 @@ def read(rng: random.Random, path: Path, form: Format | None, folder: Path) -> t
     if not path.exists() and not path.is_symlink():  # it got another name
         path = next((other for other in sorted(folder.iterdir())), path)
     if form is not None:
-        return attempt(lambda: form.read_with_report(path), folder.name, printed=printable)
+        read = form.read_with_report if rng.random() < 0.5 else form.read_incomplete
+        return attempt(lambda: read(path), folder.name, printed=printable)
     if rng.random() < 0.06:
         return command(["train", str(path), *_OPTIONS, "--out", str(folder / "run")])
     return attempt(lambda: open_data(path), folder.name)

@@ -7,7 +7,8 @@ import torch
 from scipy import stats
 from torch import Tensor, nn
 
-from tauleap.data.sequences.format import SequenceFormat, open_texts
+from tauleap.data.sequences.format import SequenceFormat
+from tauleap.data.sequences.opening import open_texts
 from tauleap.denoise import Denoiser, ExactDenoiser, NetworkDenoiser, SequenceDenoiser
 from tauleap.evaluate import bits_per_dim
 from tauleap.noise import Absorbing, LogLinear, Uniform

@@ -286,11 +286,13 @@ def _sequence_transformer(task: _Task, given: bool) -> Plan:
     default = (128, 4) if is_masked and task.minutes < 5 else _transformer_sizes(task.minutes)
     width, depth, sizes = task.sizes(*default)
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
+    labels = None if task.data.sequences is None else task.data.sequences.labels
 
     def build() -> Denoiser:
         numbers: dict[str, Any] = {"width": width, "depth": depth, "heads": heads}
         # Plain blocks begin to learn at once; under absorbing noise neither t nor observed sites add information to x.
-        options = {"plain": True, "time": False, "mark_observed": False} if is_masked else {}
+        options: dict[str, Any] = {"plain": True, "time": False, "mark_observed": False} if is_masked else {}
+        options |= {} if labels is None else {"num_classes": labels}
         network = SequenceTransformer(num_states, shape, **numbers, dropout=dropout, **options)
         return _denoiser(network, task.data, task.process)
 

@@ -22,7 +22,7 @@ _DESCRIPTION = (
     "`tauleap --version` prints the version. "
     "Set the environment variable TAULEAP_TRACEBACK=1 to see the traceback of an error."
 )
-_SEVERAL = ("--type", "--drop", "--missing", "--given")
+_SEVERAL = ("--label", "--type", "--drop", "--missing", "--given")
 """Options that take several words, up to the next option."""
 _FLAGS = ("--header", "--lines")
 """Flags of ``train`` whose default is detected."""

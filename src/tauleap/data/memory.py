@@ -18,7 +18,8 @@ from tauleap.data.array.memory_map import MappedRows, is_large_map, scan
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.observed_cells import known_cells
-from tauleap.data.sequences.format import SequenceFormat, open_texts
+from tauleap.data.sequences.format import SequenceFormat
+from tauleap.data.sequences.opening import open_texts
 from tauleap.data.sequences.rows import SequenceRows
 from tauleap.data.sequences.tokens import Items
 from tauleap.data.table.columns import from_frame

@@ -45,6 +45,7 @@ def open_data(
     tokens: TokensName = "auto",
     vocabulary: int | None = None,
     text: str | None = None,
+    label: Sequence[str] | str = (),
 ) -> LoadedData:
     """Read a file or folder as rows of states; its name determines the format.
 
@@ -63,7 +64,7 @@ def open_data(
         states: The number of states of an array, whose values are 0..states-1. Default: found in the array.
         types: Types of a table's columns by name, instead of the detected ones: number, category, date, boolean,
             constant, id, text, or ``date:FORMAT`` such as ``date:%d.%m.%Y``.
-        bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100.
+        bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100; 5 for labels of rows of symbols.
         header: Whether the first line of delimited text has the names of the columns. Default: detected.
         missing: Texts of missing values beside the empty cell. Default: NA, NaN, null and the like in every column, and
             "?", "-" or "unknown" in columns of numbers or dates.
@@ -79,7 +80,9 @@ def open_data(
         tokens: The symbols of such rows: "characters", "bytes", "smiles", "amino", "bases", "words" or "bpe". Default:
             "auto", by the kind of file.
         vocabulary: The largest number of symbols of "bpe" and "words". Default: 4096 for "bpe", all words.
-        text: The entry of JSON objects in a ``.jsonl`` that has the row. Default: none.
+        text: The column of a table, or the entry of JSON objects in a ``.jsonl``, that has rows of symbols; other
+            columns are not used. Default: none.
+        label: Columns of a table with the class labels of these rows. Default: none.
 
     Returns:
         The rows, their format, and a report of what was used or left out. The rows of an ``.npy`` of more than 64 MiB
@@ -118,6 +121,7 @@ def open_data(
         "tokens": None if tokens == "auto" else tokens,
         "vocabulary": vocabulary,
         "text": text,
+        "label": ((label,) if isinstance(label, str) else tuple(label)) or None,
     }
     try:
         return _open(Path(path), {name: value for name, value in options.items() if value is not None})
@@ -143,6 +147,10 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
     check_supported(path)
     # Files whose whole name is known, such as an archive, were recognised above.
     entry = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), registration("table"))
+    if entry.kind == "table" and "label" in options and "text" not in options:
+        raise ValueError("--label needs --text, the column with the rows of symbols that the labels belong to")
+    if entry.kind == "table" and "text" in options:
+        return _open_with(format_class(registration("sequences")), path, options)
     if entry.kind == "text":
         return _open_text(path, options)
     return _open_with(format_class(entry), path, options)

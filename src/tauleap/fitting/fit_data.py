@@ -24,7 +24,7 @@ from tauleap.choose import Choice, choose
 from tauleap.data import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import Kind, as_dataset, has_different_lengths
-from tauleap.data.sequences.format import open_texts
+from tauleap.data.sequences.opening import open_texts
 from tauleap.data.table.columns.dependency import describe_dependencies
 from tauleap.data.table.frame import is_frame, open_frame
 from tauleap.denoise import Denoiser
@@ -37,13 +37,15 @@ from tauleap.objective import Objective
 from tauleap.pretrained import load
 from tauleap.pretrained.rebuild import OwnParts
 from tauleap.pretrained.runs import write_report
-from tauleap.training import RandomMasks, Recipe, Run
+from tauleap.training import LabelDropout, RandomMasks, Recipe, Run
 from tauleap.training.budget import KEEP, train_until
 from tauleap.training.folder import check_run_folder
 from tauleap.training.ranks import on_first
 
 MINUTES = 3.0
 """The default budget for training and measuring."""
+_WITHOUT_LABEL = 0.1
+"""The fraction of rows that train without their label, for guidance; the value of Ho and Salimans 2022."""
 
 
 @_device.cpu_by_default
@@ -183,7 +185,10 @@ def fit(
     table_options = {"types": types, "bins": bins, "model_missing": model_missing, "keep_rare": keep_rare}
     data = _opened(data, {name: value for name, value in table_options.items() if value not in (None, False)})
     rows, form, kind = as_dataset(data, num_states=num_states)
-    unused = network is None and rows.condition is not None
+    labels = None if rows.sequences is None else rows.sequences.labels
+    labels = labels if network in (None, "sequence-transformer") else None  # that network is built for them
+    takes_no_labels = network is None or (isinstance(network, str) and rows.sequences is not None)
+    unused = takes_no_labels and rows.condition is not None and labels is None
     rows = replace(rows, condition=None) if unused else rows
     groups = data.groups if isinstance(data, LoadedData) else None
     rows, held_out, report = split_rows(rows, validation, form, seed, groups)
@@ -209,7 +214,7 @@ def fit(
         rows, ordinal=ordinal, minutes=MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
     )
     masks = choice.masking if masking == "auto" else masking
-    recipe = _recipe(rows, held_out, choice, masks, form, kind, seed)
+    recipe = _recipe(rows, held_out, choice, masks, form, kind, seed, labels)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))
     own = check_own(recipe.model(), rows) if has_own else OwnParts()
     build = recipe.model
@@ -312,9 +317,11 @@ def _recipe(
     form: Format | None,
     kind: Kind,
     seed: int,
+    labels: int | None,
 ) -> Recipe:
     def model() -> Model:
         return Model(choice.process, choice.denoiser(), shape=data.shape, form=form, kind=kind)
 
     settings = replace(choice.settings, seed=seed)
-    return Recipe("fit", lambda: (data, held_out), model, choice.objective, settings, masking=masking)
+    prepare = None if labels is None else LabelDropout(labels, _WITHOUT_LABEL)
+    return Recipe("fit", lambda: (data, held_out), model, choice.objective, settings, prepare, masking=masking)

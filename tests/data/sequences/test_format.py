@@ -218,7 +218,9 @@ def test_lists_of_different_lengths() -> None:
     tokens, form, _ = as_dataset([["to", "be"], ["to", "or"]])
     assert isinstance(form, SequenceFormat)
     assert form.texts(tokens.in_memory()) == [("to", "be"), ("to", "or")]
-    with pytest.raises(ValueError, match="give a list of tokens, not a text"):
+    with pytest.raises(
+        ValueError, match=r"row 0, position 0: a text has no tokens of this model: give a list of tokens"
+    ):
         read(["to"], form=form, num_states=4)
     assert not has_different_lengths([[1, 2], [3, 4]])
     assert isinstance(as_dataset(["ab", "ba"])[1], TextFormat)

@@ -19,7 +19,7 @@ RECIPES = ("toy", "toy-paper", "digits", "music", "music-paper", "mnist", "cifar
 RECIPES_WITH_DATA = ("mnist", "cifar10")
 _RECIPE_OPTIONS = ("data", "download")
 FILE_OPTIONS = ("length", "coding", "drop", "array", "ordinal", "size", "states")
-SEQUENCE_OPTIONS = ("lines", "tokens", "vocabulary", "text")
+SEQUENCE_OPTIONS = ("lines", "tokens", "vocabulary", "text", "label")
 TABLE_OPTIONS = ("bins", "header", "missing", "model_missing", "keep_rare", "delimiter", "decimal", "encoding")
 READING_OPTIONS = (*FILE_OPTIONS, *SEQUENCE_OPTIONS, *TABLE_OPTIONS, "type")
 DATA_OPTIONS = (*READING_OPTIONS, "process", "network", "width", "depth", "objective")
@@ -47,7 +47,7 @@ class Train:
             *("data", "download", "length", "coding", "array", "states", "ordinal", "size"),
             *("type", "drop", "bins", "missing", "model_missing", "keep_rare"),
             *("header", "delimiter", "decimal", "encoding"),
-            *("lines", "tokens", "vocabulary", "text"),
+            *("lines", "tokens", "vocabulary", "text", "label"),
         ),
         "model": ("process", "network", "width", "depth", "objective"),
         "training": (
@@ -61,6 +61,7 @@ class Train:
         "tauleap train adult.csv --minutes 30 --type zip=category --drop id",
         "tauleap train novel.txt --length 128 --out runs/novel",
         "tauleap train names.txt                            # one row per line, of any length",
+        "tauleap train molecules.csv --text smiles --label active",
         "tauleap train melodies/ --minutes 20               # a folder of MIDI files",
         "tauleap train mnist --data mnist.npz --device cuda",
     )
@@ -108,12 +109,14 @@ class Train:
     """Encoding of a table: utf-8, utf-16, cp1252 or latin-1. Default: detected."""
     lines: Annotated[bool | None, Metavar("| --no-lines")] = None
     """Whether each line of a .txt is a row of its own. Default: if its lines are short and none is empty."""
-    tokens: Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words"] = "auto"
+    tokens: Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words", "bpe"] = "auto"
     """Symbols of rows of symbols. Default: by the kind of file."""
     vocabulary: int | None = None
-    """Symbols at most with --tokens words, >= 2. Default: all words."""
+    """Symbols at most with --tokens bpe and words, >= 2. Default: 4096, all words."""
     text: str | None = None
-    """Entry of the objects in a .jsonl that has the row."""
+    """Column of a table, or entry of the objects in a .jsonl, that has rows of symbols; other columns are not used."""
+    label: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
+    """Columns of a table with class labels for --text; numbers are put into --bins (default 5)."""
     array: str | None = None
     """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None

@@ -107,6 +107,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
         x[variant, rows] = model.complete(
             data.select(rows),
             known[rows],
+            condition=None if data.condition is None or model.num_labels is None else data.condition[rows],
             steps=options.steps,
             sampler=plan.sampler,
             temperature=options.temperature,

@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Sequence
 from pathlib import Path
 
+from tauleap._formats import registration
 from tauleap.data import limits
 from tauleap.data.sequences.files import Fasta, Lines, Record, SequenceFile
 from tauleap.data.sequences.files.lines import SMILES
@@ -77,6 +78,15 @@ def _residues(records: Sequence[Record], path: Path) -> str:
             "of them as proteins"
         )
     return "bases" if other is None else "amino"
+
+
+def is_table(path: Path) -> bool:
+    """Return whether a file is read as a table, one of whose columns has the rows.
+
+    Args:
+        path: The file.
+    """
+    return path.suffix.lower() in (*registration("table").suffixes, "")
 
 
 def file_of(path: Path, text: str | None = None) -> SequenceFile:

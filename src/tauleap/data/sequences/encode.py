@@ -12,6 +12,7 @@ from tauleap import _check
 from tauleap.data import limits
 from tauleap.data.dataset import Dataset
 from tauleap.data.sequences.files import Record
+from tauleap.data.sequences.labels import Labels
 from tauleap.data.sequences.rows import SequenceRows
 from tauleap.data.sequences.tokens import UNKNOWN, Tokeniser, UnknownSymbolError
 
@@ -50,6 +51,8 @@ def symbols_of(
             raise ValueError(
                 f"{where}: {error.symbol!r} is not in the training data; accepted are {error.accepted}"
             ) from error
+        except ValueError as error:  # a list of tokens where symbols are parts of a text, or the other way round
+            raise ValueError(f"{place(record, 0)}: {error}") from error
     return rows
 
 
@@ -112,7 +115,7 @@ def as_rows(
     length: int,
     *,
     is_open: np.ndarray | None = None,
-    condition: Tensor | None = None,
+    labels: Labels | None = None,
 ) -> Dataset:
     """Return a dataset of rows that are not too long.
 
@@ -122,7 +125,7 @@ def as_rows(
         tokeniser: Their tokeniser.
         length: The largest number of symbols.
         is_open: Whether a row may have more symbols behind its last one, (n,). Default: none.
-        condition: The class labels, int64 (n,). Default: none.
+        labels: The class labels. Default: none.
     """
     end = tokeniser.num_symbols
     x, missing = to_states(symbols, length, end, np.zeros(len(records), dtype=bool) if is_open is None else is_open)
@@ -131,5 +134,26 @@ def as_rows(
     if all(isinstance(text, str) for text in texts):
         characters = torch.tensor([len(text) + 1 for text in texts], dtype=torch.int64)
     extras = [record.extra for record in records]
-    sequences = SequenceRows(end, characters, extras if any(extras) else None)
+    number = None if labels is None else labels.number
+    condition = None if labels is None else torch.tensor([labels.encode(record.label) for record in records])
+    sequences = SequenceRows(end, characters, number, extras if any(extras) else None)
     return Dataset(x, end + 1, condition, missing, sequences=sequences)
+
+
+def as_records(texts: Sequence[str | Sequence[str | int]]) -> list[Record]:
+    """Return rows in memory like those of a file.
+
+    Args:
+        texts: The rows.
+    """
+    return [Record(text if isinstance(text, str) else tuple(text), number, 1) for number, text in enumerate(texts)]
+
+
+def place_in_list(record: Record, at: int) -> str:
+    """Return where a symbol of a row in memory is, for messages.
+
+    Args:
+        record: The row.
+        at: The position of the symbol.
+    """
+    return f"row {record.line}, position {at}"

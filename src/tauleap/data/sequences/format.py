@@ -10,14 +10,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from torch import Tensor
 
-from tauleap import _check
 from tauleap._files.printable import one_line
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
-from tauleap.data.sequences.detect import choose_tokens, file_of
-from tauleap.data.sequences.encode import as_rows, choose_length, symbols_of
+from tauleap.data.sequences.encode import as_records, as_rows, place_in_list, symbols_of
 from tauleap.data.sequences.files import Record, SequenceFile, file_from_config
-from tauleap.data.sequences.tokens import TOKENISERS, UNKNOWN, Items, Text, Tokeniser, tokeniser_from_config
+from tauleap.data.sequences.labels import Labels
+from tauleap.data.sequences.tokens import UNKNOWN, Text, Tokeniser, tokeniser_from_config
 
 TokensName = Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words", "bpe"]
 _SHOWN = 200
@@ -35,6 +34,7 @@ class SequenceFormat(Format):
         length: The largest number of symbols of a row, >= 1; the rows have one more site.
         tokens: The tokeniser.
         file: The kind of file.
+        labels: The class labels of the rows. Default: none.
     """
 
     kind: ClassVar[str] = "sequences"
@@ -43,6 +43,7 @@ class SequenceFormat(Format):
     length: int
     tokens: Tokeniser
     file: SequenceFile
+    labels: Labels | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.length, bool) or not isinstance(self.length, int) or self.length < 1:
@@ -72,6 +73,11 @@ class SequenceFormat(Format):
         vocabulary: int | None = None,
         length: int | None = None,
         text: str | None = None,
+        label: Sequence[str] = (),
+        bins: int | None = None,
+        header: bool | None = None,
+        delimiter: str | None = None,
+        encoding: str | None = None,
     ) -> LoadedData:
         """Read the rows of a file.
 
@@ -83,20 +89,22 @@ class SequenceFormat(Format):
             vocabulary: The largest number of symbols of "bpe" and "words". Default: 4096 for "bpe", all words.
             length: The largest number of symbols of a row; longer rows are left out. Default: that of the longest row,
                 or the 99.5th percentile if few rows are much longer.
-            text: The entry of JSON objects with the row. Default: none.
+            text: The column of a table, or the entry of JSON objects, with the row. Default: none.
+            label: Columns of a table with class labels; their combinations are the classes. Default: none.
+            bins: Quantile bins of a column of labels with numbers, >= 2. Default: 5.
+            header: Whether the first line of a table has the names of the columns. Default: detected.
+            delimiter: The column separator of a table. Default: detected.
+            encoding: The encoding of a table. Default: detected.
 
         Raises:
             ValueError: A row cannot be read. The message has its line.
         """
+        from tauleap.data.sequences.opening import open_rows
+
         if lines is False:
             raise ValueError(f"{path} has one row per line or record: leave --no-lines out")
-        file = file_of(path, text)
-        records = file.read(path)
-        form, symbols, why = fitted(
-            file, records, path, tokens=tokens, vocabulary=vocabulary, length=length, column=text or ""
-        )
-        dataset, report = _loaded(form, records, symbols, path.name, given=length, why=why)
-        return LoadedData(dataset, form, report)
+        table = {"header": header, "delimiter": delimiter, "encoding": encoding}
+        return open_rows(path, text, tuple(label), bins, table, tokens=tokens, vocabulary=vocabulary, length=length)
 
     def read(self, path: Path) -> Dataset:
         return self.read_with_report(path)[0]
@@ -104,7 +112,7 @@ class SequenceFormat(Format):
     def read_with_report(self, path: Path) -> tuple[Dataset, list[str]]:
         records = self.file.read(path)
         symbols = symbols_of(records, self.tokens, lambda record, at: self.file.place(path, record, at))
-        return _without_long_rows(self, records, symbols, f"{path.name}: ", path)
+        return without_long_rows(self, records, symbols, f"{path.name}: ", path)
 
     def read_incomplete(self, path: Path, *, wildcard: str | None = None) -> tuple[Dataset, list[str]]:
         records = self.file.read(path, incomplete=True)
@@ -132,7 +140,7 @@ class SequenceFormat(Format):
                     f"{self.length:,}: shorten it, or train with --length {len(row)}"
                 )
         is_open = np.array([UNKNOWN not in row for row in symbols])
-        return as_rows(records, symbols, self.tokens, self.length, is_open=is_open)
+        return as_rows(records, symbols, self.tokens, self.length, is_open=is_open, labels=self.labels)
 
     @property
     def wildcard(self) -> str:
@@ -193,155 +201,49 @@ class SequenceFormat(Format):
         return as_rows(records, symbols, self.tokens, self.length)
 
     def config(self) -> dict[str, Any]:
-        return {"kind": self.kind, "length": self.length, "tokens": self.tokens.config(), "file": self.file.config()}
+        return {
+            "kind": self.kind,
+            "length": self.length,
+            "tokens": self.tokens.config(),
+            "file": self.file.config(),
+            "labels": None if self.labels is None else self.labels.config(),
+        }
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> SequenceFormat:
-        if set(config) - {"kind"} != {"length", "tokens", "file"}:
-            raise ValueError("a format of kind 'sequences' must have the fields length, tokens, file")
+        if set(config) - {"kind"} != {"length", "tokens", "file", "labels"}:
+            raise ValueError("a format of kind 'sequences' must have the fields length, tokens, file, labels")
+        tokens, file, labels = config["tokens"], config["file"], config["labels"]
         try:
-            return cls(config["length"], tokeniser_from_config(config["tokens"]), file_from_config(config["file"]))
+            return cls(
+                config["length"],
+                tokeniser_from_config(tokens),
+                file_from_config(file),
+                None if labels is None else Labels.from_config(labels),
+            )
         except TypeError as error:
             raise ValueError(f"a field of the format of kind 'sequences' has the wrong type: {error}") from error
 
 
-def as_records(texts: Sequence[str | Sequence[str | int]]) -> list[Record]:
-    """Return rows in memory like those of a file.
-
-    Args:
-        texts: The rows.
-    """
-    return [Record(text if isinstance(text, str) else tuple(text), number, 1) for number, text in enumerate(texts)]
-
-
-def place_in_list(record: Record, at: int) -> str:
-    """Return where a symbol of a row in memory is, for messages.
-
-    Args:
-        record: The row.
-        at: The position of the symbol.
-    """
-    return f"row {record.line}, position {at}"
-
-
-def open_texts(texts: Sequence[str | Sequence[str | int]]) -> LoadedData:
-    """Return rows of different lengths in memory as states, with a format that writes one row per line.
-
-    >>> loaded = open_texts(["ab", "a"])
-    >>> loaded.dataset.x.tolist(), loaded.form.texts(loaded.dataset.x)
-    ([[0, 1, 2], [0, 2, 2]], ['ab', 'a'])
-
-    Args:
-        texts: Texts, or lists of texts or of whole numbers.
-
-    Raises:
-        ValueError: The rows have fewer than two different symbols.
-    """
-    from tauleap.data.sequences.files import JsonLines, Lines
-
-    records = as_records(texts)
-    file = Lines() if all(isinstance(text, str) and "\n" not in text for text in texts) else JsonLines()
-    form, symbols, why = fitted(file, records, None)
-    dataset, report = _loaded(form, records, symbols, "the list", given=None, why=why)
-    return LoadedData(dataset, form, report)
-
-
-def fitted(
-    file: SequenceFile,
+def without_long_rows(
+    form: SequenceFormat,
     records: Sequence[Record],
+    symbols: Sequence[Sequence[int]],
+    name: str,
     path: Path | None,
-    *,
-    tokens: str = "auto",
-    vocabulary: int | None = None,
-    length: int | None = None,
-    column: str = "",
-) -> tuple[SequenceFormat, list[list[int]], str]:
-    """Return the format that suits rows, the symbols of the rows, and why this tokeniser was chosen.
+) -> tuple[Dataset, list[str]]:
+    """Return the rows that are not too long, and a report of the others.
 
     Args:
-        file: The kind of file.
+        form: The format.
         records: The rows.
-        path: The file; None for rows in memory.
-        tokens: The name of the tokeniser. Default: "auto".
-        vocabulary: The largest number of symbols, for tokenisers where it can be chosen. Default: all.
-        length: The largest number of symbols of a row. Default: by the rows.
-        column: The name of the column with the rows. Default: none.
+        symbols: The symbols of each row.
+        name: The beginning of a line of the report.
+        path: The file of rows to measure; None for training rows, of which two must be left.
 
     Raises:
-        ValueError: An argument or a symbol is not valid.
+        ValueError: Too few rows are left.
     """
-
-    def place(record: Record, at: int) -> str:
-        return place_in_list(record, at) if path is None else file.place(path, record, at)
-
-    name, why = choose_tokens(file, records, path or Path("the list"), column) if tokens == "auto" else (tokens, "")
-    known = TOKENISERS | {Items.kind: Items}
-    if name not in known or (tokens == Items.kind):
-        raise ValueError(f"tokens must be auto, {', '.join(TOKENISERS)}, got {tokens!r}")
-    if vocabulary is not None:
-        _check.integer("vocabulary", vocabulary, least=2)
-        if name not in ("words", "bpe"):
-            raise ValueError(f"a vocabulary is chosen for --tokens words and bpe, not for {name}: leave it out")
-    texts = [record.text for record in records]
-    tokeniser = _fit(known[name], records, texts, vocabulary, place, path)
-    symbols = symbols_of(records, tokeniser, place)
-    lengths = np.fromiter(map(len, symbols), np.int64, len(symbols))
-    return SequenceFormat(choose_length(lengths, length), tokeniser, file), symbols, why
-
-
-def _fit(
-    cls: type[Tokeniser], records: Sequence[Record], texts: list[Text], vocabulary: int | None, place: Any, path: Any
-) -> Tokeniser:
-    from tauleap.data.sequences.tokens import UnknownSymbolError
-
-    try:
-        return cls.fit(texts, vocabulary)
-    except UnknownSymbolError as error:
-        record = next(record for record in records if _lacks(cls, record.text))
-        raise ValueError(
-            f"{place(record, error.at)}: {error.symbol!r} is none of the {cls.noun}; accepted are {error.accepted}: "
-            "correct it, or write --tokens characters"
-        ) from error
-    except ValueError as error:
-        raise ValueError(f"{'the list' if path is None else path}: {error}") from error
-
-
-def _lacks(cls: type[Tokeniser], text: Text) -> bool:
-    try:
-        cls.fit([text])
-    except ValueError:
-        return True
-    return False
-
-
-def _loaded(
-    form: SequenceFormat,
-    records: Sequence[Record],
-    symbols: Sequence[Sequence[int]],
-    name: str,
-    *,
-    given: int | None,
-    why: str,
-) -> tuple[Dataset, list[str]]:
-    """Return the rows that are not too long, and a report."""
-    data, left_out = _without_long_rows(form, records, symbols, f"{name}: ", None)
-    rows = (data.in_memory() != form.end).sum(1)
-    reason = f", {why}" if why else ""
-    tokens = form.tokens.describe()
-    described = (
-        f"{name}: {len(data):,} rows of {int(rows.min())} to {int(rows.max())} symbols and their end, "
-        f"{float(rows.double().mean()):.1f} on average; {tokens}{reason} (--tokens)"
-    )
-    return data, [described, *left_out]
-
-
-def _without_long_rows(
-    form: SequenceFormat,
-    records: Sequence[Record],
-    symbols: Sequence[Sequence[int]],
-    name: str,
-    path: Path | None,
-) -> tuple[Dataset, list[str]]:
     short = [number for number, row in enumerate(symbols) if len(row) <= form.length]
     report: list[str] = []
     if len(short) < len(symbols):
@@ -361,4 +263,5 @@ def _without_long_rows(
             f"({first}); --length changes this"
         )
     kept = [records[number] for number in short]
-    return as_rows(kept, [symbols[number] for number in short], form.tokens, form.length), report
+    rows = [symbols[number] for number in short]
+    return as_rows(kept, rows, form.tokens, form.length, labels=form.labels), report

@@ -17,11 +17,13 @@ class SequenceRows:
         end: The end state.
         characters: The number of characters of each row and one for its end, int64 (n,); None if its symbols were
             given as a list.
+        labels: The number of class labels; the condition of a row without a label is this number. None for no labels.
         extras: What the file has beside the sequence of each row, such as its name; None for nothing.
     """
 
     end: int
     characters: Tensor | None = None
+    labels: int | None = None
     extras: Sequence[tuple[str, ...]] | None = None
 
     def select(self, index: Tensor) -> SequenceRows:
@@ -32,7 +34,7 @@ class SequenceRows:
         """
         characters = None if self.characters is None else self.characters[index]
         extras = None if self.extras is None else [self.extras[place] for place in np.asarray(index.cpu()).tolist()]
-        return SequenceRows(self.end, characters, extras)
+        return SequenceRows(self.end, characters, self.labels, extras)
 
     def symbols(self, x: Tensor) -> Tensor:
         """Return the number of symbols of each row with its end, int64 (n,).

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tauleap.data.sequences.files.column import Column
 from tauleap.data.sequences.files.fasta import Fasta
 from tauleap.data.sequences.files.json_lines import JsonLines
 from tauleap.data.sequences.files.lines import Lines
 from tauleap.data.sequences.files.records import Record, SequenceFile
 
-__all__ = ["KINDS", "Fasta", "JsonLines", "Lines", "Record", "SequenceFile", "file_from_config"]
+__all__ = ["KINDS", "Column", "Fasta", "JsonLines", "Lines", "Record", "SequenceFile", "file_from_config"]
 
-KINDS: dict[str, type[SequenceFile]] = {cls.kind: cls for cls in (Lines, Fasta, JsonLines)}
+KINDS: dict[str, type[SequenceFile]] = {cls.kind: cls for cls in (Lines, Fasta, JsonLines, Column)}
 """Kinds of files by name."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tauleap.data.sequences.tokens.byte_pairs import BytePairs
 from tauleap.data.sequences.tokens.characters import Characters
 from tauleap.data.sequences.tokens.items import Items
 from tauleap.data.sequences.tokens.raw_bytes import RawBytes
@@ -15,7 +16,7 @@ from tauleap.data.sequences.tokens.words import Words
 __all__ = ["TOKENISERS", "UNKNOWN", "Items", "Text", "Tokeniser", "UnknownSymbolError", "tokeniser_from_config"]
 
 TOKENISERS: dict[str, type[Tokeniser]] = {
-    cls.kind: cls for cls in (Characters, RawBytes, Smiles, AminoAcids, Bases, Words)
+    cls.kind: cls for cls in (Characters, RawBytes, Smiles, AminoAcids, Bases, Words, BytePairs)
 }
 """Tokenisers of texts by name."""
 

@@ -202,5 +202,5 @@ def as_text(text: Text) -> str:
         text: The row.
     """
     if not isinstance(text, str):
-        raise ValueError("the rows are lists of tokens, which have no characters: leave --tokens out")
+        raise ValueError("a list of tokens has no characters: write a text, or train without --tokens")
     return text
