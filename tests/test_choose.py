@@ -40,6 +40,16 @@ def test_the_choice_suits_the_data_and_runs(data: Dataset, ordinal: bool, noise:
     assert bool(torch.isfinite(loss.value).all())
 
 
+@pytest.mark.parametrize(
+    ("budget", "dropout"), [({"steps": 1000}, 0.0), ({"steps": 8000}, 0.2), ({"minutes": 3.0}, 0.4)]
+)
+def test_dropout_of_a_table_follows_from_the_passes_over_the_rows(budget: dict, dropout: float) -> None:
+    rows = torch.arange(2).repeat(15_000)[:, None].expand(-1, 5).contiguous()
+    choice = choose(Dataset(rows, 2), **budget)
+    assert choice.denoiser().network.config["dropout"] == dropout
+    assert (f"with dropout {dropout:g}" in choice.reasons[1]) == (dropout > 0)
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("network", [name for name in NETWORKS if name != "music-transformer"])
 def test_every_name_builds_a_model_with_a_finite_loss(process: str, network: str) -> None:
@@ -116,7 +126,7 @@ def test_contradictions_are_refused(data: Dataset, given: dict, error: type[Exce
 
 def test_what_is_given_is_marked_and_the_rest_is_chosen() -> None:
     choice = choose(ROWS, width=24, batch_size=4, lr=0.5, precision="64-true")
-    assert "a table network of width 24 (as given) and depth 2, because 4 columns" in choice.reasons[1]
+    assert "a table network of width 24 (as given) and depth 2 with dropout 0.4, because 4 columns" in choice.reasons[1]
     shown = "training: batches of 4 rows (as given), learning rate 0.5 (as given), precision 64-true (as given)"
     assert choice.reasons[3] == shown
     assert (choice.settings.batch_size, choice.settings.lr, choice.settings.precision) == (4, 0.5, "64-true")

@@ -136,6 +136,7 @@ def test_another_objective_or_other_data_are_another_recipe(recipe, tmp_path: Pa
 
 def test_differences_are_named_whole() -> None:
     assert differences({"settings": {"lr": 1, "steps": 3}}, {"settings": {"lr": 1, "steps": 9}}) == []
+    assert differences({"model": {"network": {"dropout": 0.0}}}, {"model": {"network": {"dropout": 0.4}}}) == []
     assert differences({"a": {"b": 1}}, {"a": {"c": 1}}) == ["a.b: 1 -> (nothing)", "a.c: (nothing) -> 1"]
 
 

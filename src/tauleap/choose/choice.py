@@ -46,6 +46,7 @@ def choose(
     *,
     ordinal: bool = False,
     minutes: float = 3.0,
+    steps: int | None = None,
     process: ForwardProcess | str | None = None,
     network: nn.Module | Denoiser | str | None = None,
     width: int | None = None,
@@ -70,6 +71,8 @@ def choose(
         data: The rows.
         ordinal: Whether the states are ordered quantities. Default: false.
         minutes: The time for training, > 0, which decides the size of the network. Default: 3.
+        steps: The number of training steps, >= 1, which with the number of rows decides the dropout of a table
+            network. Default: None, as many as the minutes allow.
         process: The forward process, or its name. Default: None, absorbing.
         network: The network, or its name. Default: None, chosen by the data.
         width: The width of a chosen or named network, >= 1. Default: None, chosen.
@@ -89,7 +92,8 @@ def choose(
     """
     is_image = automatic_network(data, None, ordinal=ordinal) == "unet"
     noise, why_noise = choose_process(process, data, ordinal=ordinal, is_image=is_image)
-    plan = choose_network(network, data, noise, ordinal=ordinal, minutes=minutes, width=width, depth=depth)
+    sizes = {"width": width, "depth": depth, "steps": steps}
+    plan = choose_network(network, data, noise, ordinal=ordinal, minutes=minutes, **sizes)
     loss, why_loss = choose_objective(objective, noise, uses_time=plan.uses_time)
     unit = pieces * loss.samples_per_time
     if batch_size is None:

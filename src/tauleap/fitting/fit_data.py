@@ -210,9 +210,8 @@ def fit(
     if ordinal is None:
         ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
     pieces = run.ranks * run.accumulate
-    choice = choose(
-        rows, ordinal=ordinal, minutes=MINUTES if minutes is None else minutes, pieces=pieces, **own_choices
-    )
+    budget = MINUTES if minutes is None else minutes
+    choice = choose(rows, ordinal=ordinal, minutes=budget, steps=steps, pieces=pieces, **own_choices)
     masks = choice.masking if masking == "auto" else masking
     recipe = _recipe(rows, held_out, choice, masks, form, kind, seed, labels)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))

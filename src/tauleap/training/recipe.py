@@ -202,6 +202,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     for key in [*before, *(key for key in after if key not in before)]:
         section, _, rest = key.partition(".")
         changeable = section in ("name", "held_out") or (section == "settings" and rest in _CHANGEABLE)
+        # Dropout changes no weight; `fit` increases it with the budget, so that a longer budget can resume a run.
+        changeable |= section == "model" and rest.endswith(".dropout")
         a, b = before.get(key, absent), after.get(key, absent)
         # A parameter that a later version added, at its default None, makes no difference.
         is_absent = all(value is None or value is absent for value in (a, b))
