@@ -80,7 +80,7 @@ class Deferred(Lazy):
         return self.shape[1:-1].numel()
 
     def _misses(self, sites: Tensor) -> bool:
-        """Return whether the row of a site was not evaluated; only asked on the CPU: elsewhere indexing fails."""
+        """Return whether the row of a site was not evaluated; on the CPU only, as indexing fails elsewhere."""
         if self._places is None or not _device.is_host(self._places.device):
             return False
         return bool((self._places[sites // self._sites_per_row] < 0).any())
