@@ -131,7 +131,7 @@ def test_a_dtype_that_no_file_has_is_refused(tmp_path: Path) -> None:
     folder = mlp_model(PROCESSES[0]).save(tmp_path / "model", compact=True)
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(with_checksum(config | {"dtype": "complex64"})))
-    with pytest.raises(ValueError, match="entry dtype must be \"float32\" or absent, got 'complex64'"):
+    with pytest.raises(ValueError, match="entry 'dtype' must be \"float32\" or absent, got 'complex64'"):
         load(folder)
 
 

@@ -201,7 +201,7 @@ def exact_on_cpu(values: Tensor) -> Tensor:
 
 
 def moved_to(values: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
-    """Return the values on another device, in the widest dtype that it has unless ``dtype`` is given.
+    """Return the values on another device; float64 becomes float32 if the device lacks it.
 
     They are cast before they are moved, since float64 cannot be moved to every device, and the host does not wait.
 

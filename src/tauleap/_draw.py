@@ -15,7 +15,7 @@ _NARROW = 32  # states, of which a sum over all comparisons is quicker than a se
 
 
 class PartOfBatch(torch.Generator):
-    """Draw the numbers of one part of a batch out of those of the whole batch.
+    """Draw for one part of a batch the numbers that it would get in a draw for the whole batch.
 
     Several processes that hold one part each and use the same seed draw together the same numbers as one process that
     holds the whole batch and uses an ordinary generator. The first axis of a draw must be the batch, or sites in its
@@ -108,12 +108,12 @@ def from_law(law: Tensor, shape: Sequence[int], generator: torch.Generator | Non
 
 
 def targets(total: Tensor, generator: torch.Generator | None) -> Tensor:
-    """Return uniform draws in (0, total]: the first state whose sum reaches one is drawn, at latest the last state."""
+    """Return a uniform draw in (0, total] per entry of ``total``: a target that the running sum of its row reaches."""
     return uniforms(total.shape, total.device, generator).mul_(total).clamp_(min=_SMALLEST)
 
 
 def first_to_reach(cdf: Tensor, rows: Tensor, target: Tensor) -> Tensor:
-    """Return, for each entry of ``rows``, the first state whose sum in that row reaches ``target``."""
+    """Return, for each entry of ``rows``, the first state whose running sum in that row reaches ``target``."""
     size = cdf.shape[-1]
     if rows.numel() * size <= _QUICKER_COMPARED:
         return (cdf.index_select(0, rows.reshape(-1)) < target.reshape(-1, 1)).sum(-1).reshape(rows.shape)

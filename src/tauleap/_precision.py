@@ -1,4 +1,4 @@
-"""Full precision inside ``torch.autocast``: it is meant for networks, and rounds products of kernels to 8 bits."""
+"""Full precision inside ``torch.autocast``, which would round products with transition kernels to 8 bits."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def check_seed(seed: object, *, name: str = "seed") -> int:
 
 
 def derive_seed(*words: int | str) -> int:
-    """Return the seed of the draw that ``words`` name; other words give an unrelated seed.
+    """Return a seed that is computed from ``words``; other words give an unrelated seed.
 
     Args:
         words: the user's seed and what is drawn, such as ``(seed, "noise", step)``.

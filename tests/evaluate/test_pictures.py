@@ -92,7 +92,7 @@ def test_samples_that_are_not_all_there(tmp_path: Path) -> None:
     (tmp_path / "request.json").write_text("{}")
     assert len(pictures(tmp_path)) == 2  # pyright: ignore[reportArgumentType]
     (tmp_path / ".parts").mkdir()
-    with pytest.raises(ValueError, match="are incomplete: run the command that drew them again"):
+    with pytest.raises(ValueError, match="are incomplete: run again the command that drew them"):
         pictures(tmp_path)
     (tmp_path / "request.json").write_text('{"files": ["samples-000000.png", "samples-000001.png"]}')
     assert len(pictures(tmp_path)) == 2  # pyright: ignore[reportArgumentType]

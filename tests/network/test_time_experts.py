@@ -163,7 +163,7 @@ def test_invalid_lists_of_times_raise() -> None:
     for wrong in ([0.6, 0.3], [0.3, 0.3], [0.3, 1.0]):
         with pytest.raises(ValueError, match=r"increasing times in \(0, 1\)"):
             TimeExperts(networks(), at=wrong)
-    with pytest.raises(ValueError, match="a time of at must be"):
+    with pytest.raises(ValueError, match="a time of `at` must be"):
         TimeExperts(parts, at=[0.0])
     for networks_, at in ((parts, 0.3), (parts[0], [0.3]), ((part for part in parts), [0.3])):
         with pytest.raises(TypeError, match=r"must be a list, got .*: write TimeExperts"):

@@ -64,7 +64,7 @@ class OtherFormatError(FileError):
 
 
 class SystemRefusalError(OSError):
-    """Report an error of the system without a file name, to which the file and the remedy were added."""
+    """Report an OSError that named no file: its message now names the file and the remedy."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:

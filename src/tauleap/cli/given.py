@@ -51,7 +51,7 @@ def parse_given(words: Sequence[str], form: Format) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Conditions:
-    """Hold a format that decodes to allowed values, the conditions' probability, and the effective sample size."""
+    """Hold a format that decodes only to values in the conditions, their probability, and the effective sample size."""
 
     form: Format
     n: int

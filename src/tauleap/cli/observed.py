@@ -81,7 +81,7 @@ def observed_values(text: str | None, form: Format, data: Dataset, file: Path | 
 
 
 def unreadable_cells(number: int) -> str:
-    """Return what happens to cells of a table that a model cannot read.
+    """Return a phrase that says what happens to cells of a table that a model cannot read.
 
     Args:
         number: The number of these cells.

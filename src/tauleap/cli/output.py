@@ -186,7 +186,7 @@ def files_line(files: list[Path], folder: Path) -> str:
 
 
 def open_standard_descriptors() -> None:
-    """Open those of the descriptors 0, 1 and 2 that are closed on the null device.
+    """Open the null device on those of the descriptors 0, 1 and 2 that are closed.
 
     Otherwise the next file that is opened gets such a number, and everything printed by other code goes into it.
     """

@@ -1,4 +1,4 @@
-"""The samplers by their names on the command line, and the plan of a request."""
+"""The samplers by their names on the command line, and the plan of a request: sampler, grid and final step."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def plan_of(
     scale: float = 1.0,
     start: float = 1.0,
 ) -> tuple[SamplingPlan, SamplerName, str | None]:
-    """Return the plan of a request, and the name and the option of its sampler, as the request records them.
+    """Return the sampler, grid and final step of a request, and the name and option of the sampler for its record.
 
     Args:
         model: The model.

@@ -199,6 +199,7 @@ class Dataset:
         for name in ("x", "condition", "missing", "sizes"):
             tensor = getattr(self, name)
             if tensor is not None:
+                # Without the names of x and condition, data that has no other tensors keeps its earlier digest.
                 digest.update(b"" if name in ("x", "condition") else name.encode())
                 digest.update(tensor.contiguous().view(torch.uint8).numpy().data)
         more = {} if self.missing is None else {"missing": int(self.missing.sum())}

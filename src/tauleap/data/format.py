@@ -191,7 +191,7 @@ class Format(ABC):
     """Advice for a user who gave no values to fill in."""
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
-        """Return example arguments of ``tauleap complete`` after the model, and a comment that explains them.
+        """Return what follows the model in an example of ``tauleap complete``, and a comment that explains it.
 
         Args:
             data: The training rows.

@@ -1,8 +1,8 @@
 """The toy data: points in the plane whose distribution is an image of the letter tau.
 
-Two dimensions of ``size`` states each. **State 0 is x (the column, rightwards), state 1 is y (the row, upwards)**, so
-``pmf[x, y]`` is the probability of the point (x, y), and points plotted with y upwards show an upright letter. To
-show it with ``imshow``, which puts row 0 on top, write ``pmf.T.flip(0)``.
+Two dimensions of ``size`` states each. **Dimension 0 is x (the column, rightwards), dimension 1 is y (the row,
+upwards)**, so ``pmf[x, y]`` is the probability of the point (x, y), and points plotted with y upwards show an upright
+letter. To show it with ``imshow``, which puts row 0 on top, write ``pmf.T.flip(0)``.
 
 The distribution is a full table, small enough to compute every quantity of the diffusion by enumeration. Like real data
 it has edges, empty regions of probability exactly 0, and dimensions that depend on each other.

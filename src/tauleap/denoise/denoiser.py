@@ -178,7 +178,7 @@ class NetworkDenoiser(Denoiser):
         return Posterior(self._call_network(self.network, x_t, t, observed, condition))
 
     def set_precision(self, context: Callable[[], AbstractContextManager[None]]) -> None:
-        """Evaluate the head of the network in a context, such as that of the precision of training.
+        """Set the context in which the head of the network is evaluated, such as autocast in training.
 
         Args:
             context: Returns the context of one evaluation.

@@ -175,7 +175,7 @@ class Restricted(Lazy):
 
 
 class Rearranged(Lazy):
-    """Select sites of other parameters.
+    """Select or reorder the sites of another parametrisation.
 
     Args:
         base: The parameters.

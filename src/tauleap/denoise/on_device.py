@@ -52,7 +52,7 @@ class DenoiserOnDevice(Denoiser):
 
 
 def moved(value: Any, device: torch.device) -> Any:
-    """Return tensors, posteriors and patterns on ``device``, float64 in the widest dtype there; the rest as it is.
+    """Return tensors, posteriors and patterns on ``device``, where float64 may become float32; the rest as it is.
 
     Args:
         value: an argument or a result of an objective, a sampler or a reverse process.

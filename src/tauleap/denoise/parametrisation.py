@@ -44,7 +44,7 @@ class Parametrisation(ABC):
 
     @abstractmethod
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:
-        """Return the parameters of the sites that ``change`` selects; it takes (batch, *shape, n) for any n."""
+        """Return the parameters of the sites that ``change`` selects from tensors (batch, *shape, n), for any n."""
 
     @abstractmethod
     def uniform_at(self, sites: SiteMask) -> Parametrisation:
@@ -62,5 +62,5 @@ class Parametrisation(ABC):
         return log_prob_of_rows(rows, x0.reshape(-1), allowed=allowed).view(x0.shape)
 
     def to(self, device: torch.device) -> Parametrisation:
-        """Return the parameters for results on another device, in the widest dtype there."""
+        """Return the parameters with results on another device; float64 becomes float32 if the device lacks it."""
         return self.rearranged(lambda values: _device.moved_to(values, device))

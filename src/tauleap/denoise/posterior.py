@@ -148,7 +148,7 @@ class Posterior:
         return Posterior(self.parametrisation.uniform_at(sites), over_data_states=self.over_data_states)
 
     def given_reachable(self, reachable: Tensor | None) -> Posterior:
-        """Return the distributions given that the noisy state was reached.
+        """Return the distributions without the x0 from which the noisy state cannot be reached.
 
         Args:
             reachable: from which x0 it can be, bool (batch, *shape, S); None if from all. A site that cannot be reached
@@ -167,7 +167,7 @@ class Posterior:
         return Posterior(restricted, over_data_states=over_data_states or self.over_data_states)
 
     def to(self, device: torch.device) -> Posterior:
-        """Return the distributions with results on another device, where there is float64 only if it has it.
+        """Return the distributions with results on another device; float64 becomes float32 if the device lacks it.
 
         Args:
             device: the device of the results. Logits that are not computed yet are computed where they are.

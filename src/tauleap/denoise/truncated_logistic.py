@@ -129,8 +129,7 @@ def truncated_logistic_logits(mean: PerSite, log_scale: PerSite, num_states: int
 
 
 def truncated_logistic_log_prob(mean: PerSite, log_scale: PerSite, x0: States, num_states: int) -> PerSite:
-    """Return the log-probability of the cells ``x0``: that of a cell minus that of all of [-1, 1], both as one
-    interval.
+    """Return the log-probability of the cells ``x0``: the log mass of the cell minus that of the range [-1, 1].
 
     >>> truncated_logistic_log_prob(torch.tensor([0.0]), torch.tensor([0.0]), torch.tensor([1]), 4).exp()
     tensor([0.2650])

@@ -53,8 +53,8 @@ def frechet_distance(
     one, other = _side("samples", samples, groups), _side("reference", reference, groups)
     if not one.groups and not other.groups:
         raise ValueError(
-            "a standard error needs lists of Moments, one per group, got two single Moments: for no error "
-            "write frechet_of_moments(a, b)"
+            "a standard error needs lists of Moments, one per group, got two single Moments: write "
+            "frechet_of_moments(a, b) for a distance without a standard error"
         )
     if one.whole.size != other.whole.size:
         raise ValueError(

@@ -114,7 +114,7 @@ def _in_folder(folder: Path, name: str) -> Dataset[Tensor]:
     files = sorted(path for path in folder.iterdir() if path.is_file() and not path.name.startswith("."))
     ours = (folder / "request.json").is_file()
     if ours and (folder / ".parts").is_dir() and not _finished(folder / "request.json"):
-        raise ValueError(f"{name}: the samples in {folder} are incomplete: run the command that drew them again")
+        raise ValueError(f"{name}: the samples in {folder} are incomplete: run again the command that drew them")
     found = [path for path in files if path.suffix.lower() in _SUFFIXES and not (ours and _SHEET.fullmatch(path.name))]
     arrays = [path for path in files if path.suffix == ".npy"]
     if found and arrays:

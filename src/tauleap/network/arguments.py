@@ -15,7 +15,8 @@ _WRAPPERS = {
     "_FabricModule": ("lightning_fabric.", "module"),
 }
 """What ``torch.compile`` returns, what distributes a batch, and what Lightning Fabric puts around a network: the
-package of each, and its attribute with the module inside. Their ``forward`` takes anything."""
+package of each, and its attribute with the module inside. The signature of their ``forward`` does not show what the
+module takes."""
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -68,6 +69,7 @@ class Arguments:
         """Whether ``forward`` has a parameter ``observed``."""
         self._takes_condition = takes_anything or "condition" in parameters
         first = [p.name for p in parameters.values() if p.kind in _POSITIONAL][:2]
+        # By position, or else by its name.
         self._takes_time = inspect.Parameter.VAR_POSITIONAL in kinds or (
             len(first) == 2 and first[1] not in ("observed", "condition")
         )

@@ -74,7 +74,7 @@ def normalise(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
 
 
 def one_hot(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
-    """Return the one-hot vectors (B, *shape, S) in ``dtype``, without the synchronisation of that of torch."""
+    """Return the one-hot vectors (B, *shape, S) in ``dtype``; unlike torch's ``one_hot``, the host does not wait."""
     return torch.zeros(*x.shape, num_states, dtype=dtype, device=x.device).scatter_(-1, x.unsqueeze(-1), 1)
 
 

@@ -56,12 +56,12 @@ class TimeExperts(nn.Module):
                 raise TypeError(f"networks must be torch.nn.Modules, got a {type(network).__name__}")
         if len(networks) < 2 or len(at) != len(networks) - 1:
             raise ValueError(
-                "networks must be two or more, and at must have one time fewer than there are networks, got "
+                "networks must be two or more, and `at` must hold one time fewer than there are networks, got "
                 f"{len(networks)} networks and {len(at)} times: {_WRITE}"
             )
-        self.at = [_check.positive("a time of at", time) for time in at]
+        self.at = [_check.positive("a time of `at`", time) for time in at]
         if not all(one < next for one, next in pairwise([*self.at, 1.0])):
-            raise ValueError(f"at must be increasing times in (0, 1), got {list(at)}")
+            raise ValueError(f"`at` must hold increasing times in (0, 1), got {list(at)}")
         labels = [num_labels(network) for network in networks]
         if len(set(labels)) > 1:
             raise ValueError(f"all networks must be built with the same num_classes, got {labels}")

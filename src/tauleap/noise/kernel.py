@@ -83,7 +83,7 @@ class Kernel(ABC):
         return DenseKernel(matrix[0] if samples is None else matrix)
 
     def divergences(self, prior: Law) -> Law | None:
-        """Return KL(q(. | x0) || prior) for every state x0, (S,) or (*shape, S); None if only rows are cheap.
+        """Return KL(q(. | x0) || prior) for every state x0, (S,) or (*shape, S); None if that would be slow.
 
         Args:
             prior: The distribution to compare with, (S,) or (*shape, S).

@@ -125,7 +125,7 @@ class LossBatch(ABC):
         """
 
     def time(self, which: Pass) -> Time:
-        """Return the times of a pass.
+        """Return the times of a pass, which is one evaluation of the network.
 
         Args:
             which: The pass: "x_t", "x_tilde" or "x_eps".
@@ -133,7 +133,7 @@ class LossBatch(ABC):
         return self.times.eps if which == "x_eps" else self.t
 
     def at(self, which: Pass) -> ReverseAt:
-        """Return the reverse process at the states and times of a pass, with the network's prediction.
+        """Return the reverse process at the states and times of one evaluation of the network, with its prediction.
 
         Args:
             which: The pass: "x_t", "x_tilde" or "x_eps".
@@ -275,7 +275,10 @@ class NoisedBatch(LossBatch):
 
     def posterior(self, which: Pass) -> Posterior:
         if which not in self.passes:
-            raise ValueError(f"the network is evaluated at {sorted(self.passes)}, not at {which!r}: add it to needs")
+            raise ValueError(
+                f"the network is evaluated at {sorted(self.passes)}, not at {which!r}: add {which!r} to the "
+                "attribute needs of the objective"
+            )
         return self._posteriors[which]
 
     def sum(self, values: PerSite) -> Float[Tensor, " samples"]:

@@ -41,7 +41,7 @@ class Loss:
         return self.value.mean()
 
     def to(self, device: torch.device) -> Loss:
-        """Return the loss and its terms on ``device``, float64 in the widest dtype there; itself if they are there.
+        """Return the loss and its terms on ``device``, where float64 may become float32; itself if it is there.
 
         Args:
             device: The device to copy to.
@@ -228,7 +228,7 @@ def _common_samples_per_time(numbers: list[int]) -> int:
 
 
 def check_times(times: object, *, integral: Objective | None = None) -> Times | None:
-    """Return a distribution of times, or None; raise an error for a grid of an ``integral`` over time."""
+    """Return a distribution of times, or None; raise an error for a grid if the loss is an ``integral`` over time."""
     if times is not None and not isinstance(times, Times):
         raise TypeError(f"times must be a distribution of times such as UniformTimes(0.01), got {type(times).__name__}")
     if isinstance(times, GridTimes) and integral is not None:

@@ -190,7 +190,7 @@ def _read_meaning(config: Mapping[str, Any]) -> dict[str, Any]:
         raise ValueError(f"its description of the data format is invalid: {error}") from error
     if config.get("about") is not None:
         if not isinstance(config["about"], dict):
-            raise ValueError(f"its entry about must be a mapping, got {type(config['about']).__name__}")
+            raise ValueError(f"its entry 'about' must be a mapping, got {type(config['about']).__name__}")
         out["about"] = config["about"]
     return out
 
@@ -205,7 +205,7 @@ def _read_config(folder: Path, run: Path) -> dict[str, Any]:
     else:
         config, listed = safe_read.read_json(path, inside=run), None
     if not isinstance(config, dict) or "format" not in config:
-        raise ValueError("it is not the configuration of a tauleap model: the entry format is missing")
+        raise ValueError("it is not the configuration of a tauleap model: the entry 'format' is missing")
     if config["format"] != FORMAT:
         raise safe_read.OtherFormatError(path, config["format"], FORMAT)
     missing, unknown = _REQUIRED - config.keys(), config.keys() - _FIELDS
@@ -225,7 +225,7 @@ def _dtype_of(config: Mapping[str, Any], weights: Mapping[str, Declared]) -> tor
     """Return float32 for a compact file; else the dtype in which the model was trained."""
     if "dtype" in config:
         if config["dtype"] != "float32":
-            raise ValueError(f'its entry dtype must be "float32" or absent, got {config["dtype"]!r}')
+            raise ValueError(f"its entry 'dtype' must be \"float32\" or absent, got {config['dtype']!r}")
         return torch.float32
     floats = (w.dtype for name, w in weights.items() if name.startswith("denoiser.") and w.dtype.is_floating_point)
     return next(floats, None)

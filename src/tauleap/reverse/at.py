@@ -301,7 +301,7 @@ class ReverseAt:
         return structure_of(self.process).first_jump(self.x, float(self.t), s, self.posterior, free, generator)
 
     def with_own_evidence(self, y: States, s: Time) -> Posterior:
-        """Return the posterior with the evidence x at t of each site's own state replaced by y at s.
+        """Return the posterior of each site as if its own noisy state were y at time s, instead of x at time t.
 
             p(x0) q_s|0(y | x0) / q_t|0(x | x0)
 

@@ -56,7 +56,7 @@ class Structure(ABC):
 
     @abstractmethod
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """Return ``posterior`` with the evidence x at t of each site's own state replaced by y at s.
+        """Return ``posterior`` as if each site's own noisy state were y at time s, instead of x at time t.
 
         The posterior of a site has two sources, ``p(x0 | x) ~ r(x0) q_t|0(x | x0)``: the other sites, r, and the site's
         own state, q. The second is known exactly and is replaced: ``p(x0) q_s|0(y | x0) / q_t|0(x | x0)``. The
@@ -99,7 +99,7 @@ class Reversal(ABC):
 
     @abstractmethod
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
-        """Return the probabilities of leaving x in a step to s, as ``exit_rate``, and draws of destinations."""
+        """Return the jumps of a step to s; their ``exit_rate`` is the probability that a site leaves x."""
 
     def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
         """Return log p(x0 | x) of every site, given that x was reached; it need not be right outside of ``scored``."""
@@ -132,12 +132,14 @@ class PosteriorExpectation(ABC):
 
     @full_precision
     def given_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
-        """Return ``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, where terms with c = 0 count as 0.
+        """Return the sum over v of c_v(x0) divided by the rate of all sites together once the site is in state v.
+
+        This is ``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, where terms with c = 0 count as 0.
 
         Args:
             x0: the data.
             leaving: the rate at which a site leaves each state, (batch, S) or (batch, *shape, S).
-            total: the rate of all sites of a sample together, (batch,). The divisor is that rate with this site in v.
+            total: the rate of all sites of a sample together in its present states, (batch,).
         """
         known = self.given(x0, leaving.dtype)
         leaving = leaving.reshape(len(leaving), *(1,) * (known.ndim - leaving.ndim), *leaving.shape[1:])

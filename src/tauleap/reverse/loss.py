@@ -20,7 +20,7 @@ from tauleap.reverse.base import PosteriorExpectation, RateComparison
 
 
 class LossRequest(NamedTuple):
-    """Select the terms of a loss: the divergence, or ``[total] - weight * signal``, with or without its gradient."""
+    """Select the terms of a loss: the divergence, or ``-weight * signal`` and perhaps ``total``; and its gradient."""
 
     divergence: bool
     total: bool

@@ -225,7 +225,7 @@ class ReverseProcess(nn.Module):
         return self.at(x, t, **given).draw_step(s, generator=generator)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
-        """Return ``posterior`` with the evidence x at t of each site's own state replaced by y at s.
+        """Return ``posterior`` as if each site's own noisy state were y at time s, instead of x at time t.
 
         Args:
             posterior: p(x0 | x).

@@ -6,9 +6,9 @@ is drawn given those before it, and the rows are weighted by the product of the 
 
     w = prod_k p(x_k in A_k | x_1 .. x_(k-1)),
 
-and resampled by these weights. The first factor is the same in all rows, so that the least probable set comes first.
-The more the weights vary, the fewer different rows are left: the effective sample size of the weighted rows is
-(sum w)^2 / sum w^2.
+and resampled by these weights. The first factor is the same in all rows, so the site with the least probable set is
+drawn first: its factor could vary most. The more the weights vary, the fewer different rows are left: the effective
+sample size of the weighted rows is (sum w)^2 / sum w^2.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
 _CANDIDATES, _LEAST_CANDIDATES = 2, 1024
-"""Rows that are drawn for each that is returned if they are resampled, and in all. Resampling few rows would be biased
-towards the law without weights, and only the restricted sites of these rows are drawn."""
+"""If rows are resampled: how many are drawn per returned row, and how many at least. Resampling few rows would be
+biased towards the law without weights. More rows are cheap, because only their restricted sites are drawn."""
 
 
 @dataclass(frozen=True)

@@ -126,8 +126,9 @@ def check_gibbs(process: ForwardProcess, selection: Selection) -> None:
     if structure_of(process).mixes:
         return
     raise ValueError(
-        f"kind='gibbs' needs a process whose data states all reach the same states, which {type(process).__name__} "
-        "here does not have: its kernel has zeros, and a site's own state excludes some x0; write kind='rates'"
+        f"kind='gibbs' needs a process whose data states all reach the same states, and those of this "
+        f"{type(process).__name__} do not: its kernel has zeros, so that a site's own state excludes some x0; write "
+        "kind='rates'"
     )
 
 

@@ -172,7 +172,7 @@ class UnmaskingPlan:
         return (self.masked(x).sum(1) - self.target).clamp(min=0)
 
     def times(self, x: States, latest: float) -> Float[Tensor, " n"]:
-        """Return the time at which as many sites are masked as in each row; networks may take it."""
+        """Return the time at which as many sites are masked on average as now in each row, for networks that take t."""
         fraction = self.masked(x).sum(1) / self.free.sum(1).clamp(min=1)
         noise = -torch.log1p(-fraction.to(torch.float64).clamp(max=1 - 2.0**-53))
         return self.process.schedule.inverse_total(noise).clamp(max=latest)
@@ -206,9 +206,9 @@ def within_bound(
     entropy: Float[Tensor, "n sites"],
     bound: float | None,
 ) -> Bool[Tensor, "n sites"]:
-    """Return the first sites of each row, at most ``number``, whose entropies minus the largest are within the bound.
+    """Return the first sites of each row, at most ``number``, up to which the entropy is within the bound.
 
-    The first site is always among them.
+    The entropy is the sum over these sites without the largest term. The first site is always among them.
     """
     if bound is None:
         return first_sites(turn, number)

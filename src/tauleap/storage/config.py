@@ -336,7 +336,7 @@ def _build_plain(kind: str, content: Any, tensors: Mapping[str, Tensor], known: 
 
 
 def unknown_classes(description: Any, known: Mapping[str, type]) -> Iterator[str]:
-    """Yield the classes that a description names, could be a user's own, and are not among ``known``.
+    """Yield the names of classes in a description that may be a user's own and are not among ``known``.
 
     Args:
         description: A part of a configuration.

@@ -36,7 +36,7 @@ LEAPS: tuple[tuple[str, MultipleJumps], ...] = tuple(
 
 
 def of_every_kind() -> dict[str, ForwardProcess]:
-    """Return processes of four states for every formula, with two sites if these differ, and dense generators."""
+    """Return processes of four states for every formula; the one with a law per site has two sites."""
     size = 4
     cycle = torch.eye(size).roll(1, 1) - torch.eye(size)
     to_last = torch.zeros(size, size).index_fill_(1, torch.tensor([size - 1]), 1.0) - torch.eye(size)

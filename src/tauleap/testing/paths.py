@@ -118,9 +118,17 @@ def at_paths(
     weight: Tensor | None = None,
     observed: Observed | None = None,
 ) -> Tensor:
-    """Return the value of ``objective`` on every path, as if this noise had been drawn, also for the earliest time.
+    """Return the value of ``objective`` on every path, as if this noise had been drawn.
 
-    ``weight`` is what the law of times gave with t; 1 if absent.
+    The noisy states of the path are also those of the earliest time, ``x_eps``.
+
+    Args:
+        objective: The objective.
+        reverse: The reverse process.
+        path: The paths.
+        t: The time of their noisy states, one for all or one per row.
+        weight: The importance weights of t. Default: 1.
+        observed: The observed sites. Default: none.
     """
     draw = NoisedBatch(
         reverse,

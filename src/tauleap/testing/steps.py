@@ -1,4 +1,4 @@
-"""Errors of the steps of a grid by enumeration: the relative entropy of all states and samples, without chance."""
+"""Errors of the steps of a grid as relative entropies, computed by enumeration of all states instead of sampling."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def step_errors(reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> 
     errors, x = [], joint_states(law.shape[0], law.ndim)
     for t, s in pairwise(grid):
         early, late = (pushforward.marginal(reverse, law, time).reshape(-1) for time in (s, t))
-        joint = early[:, None] * joint_kernel(reverse.process, law.ndim, t, s)
-        known = torch.where(late > 0, joint / torch.where(late > 0, late, 1.0), 0.0)
+        joint = early[:, None] * joint_kernel(reverse.process, law.ndim, t, s)  # q(x_s, x_t), rows are x_s
+        known = torch.where(late > 0, joint / torch.where(late > 0, late, 1.0), 0.0)  # q(x_s | x_t)
         posterior = Posterior(reverse.posterior(x, t).logits.double())
-        drawn = torch.ones(len(x), 1, dtype=torch.float64)
+        drawn = torch.ones(len(x), 1, dtype=torch.float64)  # p(x_s | x_t), rows are x_t
         for site in reverse.step_probs(x, t, s, posterior=posterior).unbind(1):
             drawn = (drawn[:, :, None] * site[:, None]).flatten(1)
         errors.append(torch.where(joint > 0, joint * (known / drawn.mT).log(), 0.0).sum())

@@ -167,10 +167,10 @@ class Engine:
                 mean = loss.value.mean()
                 scaled = mean if pieces == 1 else mean / pieces
                 scaled.backward() if self._is_single else self.fabric.backward(scaled)
-            parts = {"loss": mean.detach()} | {name: term.detach().mean() for name, term in loss.terms.items()}
+            losses = {"loss": mean.detach()} | {name: term.detach().mean() for name, term in loss.terms.items()}
             if pieces == 1:
-                return parts
-            for name, value in parts.items():
+                return losses
+            for name, value in losses.items():
                 values[name] = value / pieces + values[name] if name in values else value / pieces
         return values
 
@@ -188,7 +188,7 @@ class Engine:
         """Return whether every weight and every average is finite."""
         tensors = [*self._plain.parameters(), *self.ema.averages]
         here = all(bool(torch.isfinite(tensor).all()) for tensor in tensors)
-        return largest(self.fabric, [not here]) == [0]
+        return largest(self.fabric, [not here]) == [0]  # finite on every rank
 
     def files(self, step: int, more: dict[str, Any]) -> dict[str, bytes]:
         """Return the files of a checkpoint, on the first rank; every rank must call this.
@@ -255,7 +255,7 @@ class Engine:
         if self.recipe.masking is None:
             return batch
         generator.manual_seed(derive_seed(self.settings.seed, "masks", n))
-        observed, closed = batch.observed, batch.missing
+        observed, closed = batch.observed, batch.missing  # closed: sites that the masking must not choose
         if observed is not None:
             closed = observed.mask if closed is None else observed.mask | closed
         mask = self.recipe.masking.draw(batch.x0, closed=closed, generator=generator)

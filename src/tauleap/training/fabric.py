@@ -130,7 +130,7 @@ def _check_world(run: Run, processes: int) -> None:
     if processes != run.ranks:
         raise ValueError(
             f"this program runs in {processes} {'process' if processes == 1 else 'processes'}, but devices x nodes is "
-            f"{run.ranks}: use the same number of processes for all runs of one program"
+            f"{run.ranks}: write devices and nodes with the product {processes}, or train this run in another program"
         )
 
 

@@ -230,7 +230,7 @@ class _Loop:
         before = safe_read.parse_json(found.read(RECIPE), str(found.folder / RECIPE))
         if not isinstance(before, dict) or not isinstance(before.get("recipe"), dict) or "versions" not in before:
             raise safe_read.UnreadableError(
-                found.folder / RECIPE, "is damaged: the entries recipe and versions are missing", REMEDY
+                found.folder / RECIPE, "is damaged: the entries 'recipe' and 'versions' are missing", REMEDY
             )
         changed = differences(before["recipe"], self.resolved)
         if changed:

@@ -62,8 +62,9 @@ class Complete:
     """Text that marks one open symbol in a row of symbols; a row with wildcards has its end where the line ends.
     Default: X for amino acids, N for bases, else the first of ? _ * # that does not occur."""
     mode: Literal["draw", "best", "probabilities"] = "draw"
-    """Method: draw samples all values jointly from the model; best predicts each value by itself, the most probable
-    state, the mean of numbers or the median of dates; probabilities writes those of each value of a table."""
+    """Method: draw samples all values jointly from the model; best predicts each value by itself, as the most
+    probable state, the mean of numbers or the median of dates; probabilities writes, for tables only, the probability
+    of every state of each value."""
     variants: int = 1
     """Completions per row, >= 1."""
     steps: Steps = SAMPLING_STEPS

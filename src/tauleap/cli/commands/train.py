@@ -81,8 +81,9 @@ class Train:
     """Stop with a checkpoint after this many minutes, > 0; for data, they include reading, measuring and sampling.
     Default: 3 for data."""
     length: int | None = None
-    """Sites per row of text, music and arrays with one axis, >= 1 (default 64, music 256). Rows of symbols: the largest
-    number of symbols; default: that of the longest row, or the 99.5th percentile."""
+    """Length of a row of a text (characters or bytes), of music (sixteenth notes) or of an array with one axis, >= 1
+    (default 64, music 256). Rows of symbols: the largest number of symbols; default: that of the longest row, or the
+    99.5th percentile."""
     coding: Literal["auto", "characters", "bytes"] = "auto"
     """States of a text: its characters, or bytes."""
     drop: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()

@@ -71,7 +71,9 @@ def with_frame_types(encoder: TableEncoder, types: Sequence[str], labels: Sequen
     columns = []
     for column, type_, label in zip(encoder.columns, types, labels, strict=True):
         if not isinstance(column.encoder, CategoryEncoder):
-            raise ValueError("the types of a frame are stored with its columns")
+            raise ValueError(
+                "types of a frame are for a table whose columns are all categories, and a column of this one is not"
+            )
         if label == "int" and not column.name.removeprefix("-").isdecimal():
             raise ValueError(f"the name {column.name!r} of a column is not a whole number")
         categories = tuple(_CONVERT[type_](str(value)) for value in column.encoder.categories)

@@ -1,4 +1,4 @@
-"""Exit rates and destinations with matrices, without a product of the posterior with a matrix.
+"""Exit rates and destinations for any kernel, by one dot product per site instead of a product with a matrix.
 
 The rate is an expectation over x0 of ``R_b(v, x) q(v | x0) / q(x | x0)``. So the exit rate is a dot product of p with a
 row of the table

@@ -38,7 +38,7 @@ _ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result
 
 
 class RankOneJumps(OutgoingJumps):
-    """Draw jumps whose ``coefficients`` follow from pi_x and from ``values``, float64 and () or (batch,)."""
+    """Draw jumps by the rank-one formula with ``coefficients(pi_x, *values)``; values are float64, () or (batch,)."""
 
     def __init__(
         self,

@@ -49,7 +49,8 @@ class CategoryEncoder:
             raise ValueError(f"the marker {self.other!r} of rare categories must not be a category")
         if len(self.rare) != len(self.rare_rows) or (self.rare and (self.other is None or sum(self.rare_rows) == 0)):
             raise ValueError(
-                "a category encoder with rare categories must have a marker (other), and rows for each rare category"
+                "a category encoder with rare categories must have a marker (other), and the number of rows of "
+                "each rare category"
             )
 
     @classmethod
@@ -176,7 +177,7 @@ class CategoryEncoder:
         return result
 
     def log_density(self, values: Any) -> np.ndarray:
-        """Return zeros: a category has no density. The original value of a rare category is not part of the bits.
+        """Return zeros: a category has no density, and the bits do not count which of the rare categories a value was.
 
         Args:
             values: One value per row.

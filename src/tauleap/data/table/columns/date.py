@@ -46,7 +46,8 @@ class DateEncoder:
     def __post_init__(self) -> None:
         if self.unit not in UNITS or not self.numbers.integer or any(self.numbers.infinite):
             raise ValueError(
-                f"a date encoder must have a unit of {', '.join(UNITS)}, got {self.unit!r}, and finite whole numbers"
+                f"a date encoder must have finite whole numbers, and a unit of {', '.join(UNITS)}, got the unit "
+                f"{self.unit!r}"
             )
         DateFormat(self.format, self.zone, self.first_year)
 

@@ -69,7 +69,7 @@ class NumberEncoder:
             if sum(weights) == 0 or not last < knots[0] or any(low > high for low, high in pairwise(knots)):
                 raise ValueError(f"the knots of a number encoder must ascend, with one row or more, got {short(knots)}")
             if self.integer and not all(float(knot).is_integer() for knot in (knots[0], knots[-1])):
-                raise ValueError(f"the states of whole numbers must begin and end with some, got {short(knots)}")
+                raise ValueError(f"a state of whole numbers must begin and end with whole numbers, got {short(knots)}")
             last = knots[-1]
         if self.offset and not (self.integer and self.decimals == 0):
             raise ValueError("a number encoder must have whole numbers if it has an offset")

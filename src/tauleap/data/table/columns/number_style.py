@@ -27,7 +27,9 @@ class NumberStyle(NamedTuple):
 
 
 def style_of(texts: Sequence[str], decimal: str, *, grouped: bool) -> NumberStyle:
-    """Return how numbers are written. Patterns over all texts at once decide what most columns do not have.
+    """Return how numbers are written.
+
+    One search in all texts together rules out what most columns do not have, such as exponents.
 
     Args:
         texts: One or more numbers without currency and without spaces around them.

@@ -24,7 +24,7 @@ _LINES_OF_A_CELL = 20
 
 
 class Lines:
-    """Return the lines of a file one by one, with their numbers, and take lines back.
+    """Iterate over the lines of a file with their numbers; lines that are given back are read again.
 
     Args:
         content: The bytes of the file.
@@ -62,7 +62,7 @@ class Lines:
         return line if self.dialect.delimiter != " " else prepare([line], " ")[0]
 
     def give_back(self) -> str:
-        """Return the first line that was taken since the last call of ``taken.clear()``, and take back the others."""
+        """Return the first line read since the last call of ``taken.clear()``; those after it will be read again."""
         first, *others = self.taken
         self._again.extendleft(reversed(others))
         self.number -= len(others)

@@ -138,7 +138,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
 
 
 def is_surely_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row must have the names: words above numbers or dates, and nothing else speaks.
+    """Return whether the first row must have the names: words above numbers or dates, and no cell that is a value.
 
     Args:
         first: The first row.
