@@ -9,7 +9,7 @@ from tauleap.denoise import RaggedDenoiser
 from tauleap.evaluate import bits_per_dim
 from tauleap.network import TableNetwork
 from tauleap.noise import Absorbing, LogLinear
-from tauleap.objective import UniformTimes
+from tauleap.objective import LogUniformTimes, UniformTimes
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 
@@ -73,6 +73,6 @@ def test_a_network_that_takes_t_keeps_the_bound_of_times() -> None:
     reverse, rows = _reverse(time=True), torch.tensor([[1, 2, 0]]).expand(50, -1).contiguous()
     default, given = (
         bits_per_dim(reverse, rows, times=times, generator=torch.Generator().manual_seed(0))
-        for times in (None, UniformTimes())
+        for times in (None, LogUniformTimes())
     )
     assert default == given

@@ -14,7 +14,7 @@ from tauleap.denoise.on_device import moved
 from tauleap.evaluate._check import reverse_process
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
-from tauleap.objective import AnyOrderElbo, CompleteElbo, NoisedBatch, Times, UniformTimes
+from tauleap.objective import AnyOrderElbo, CompleteElbo, LogUniformTimes, NoisedBatch, Times
 from tauleap.objective.arguments import check_missing, has_rows
 from tauleap.objective.noised_batch import check_kinds
 from tauleap.observed import Observed
@@ -81,7 +81,7 @@ def bits_per_dim(
 
     A datapoint's dimensions are the sites that have a loss: neither observed nor missing. The estimate is the mean over
     the datapoints with equal weights; its standard error includes the choice of the datapoints, the noise and the
-    times.
+    times. ``interval()`` of the result is calibrated: docs/questions.md has its coverage.
 
     With ``missing`` sites it bounds -log2 p(the known sites) for a chain of the known sites alone, whose rates are
     those of the model averaged over draws of the sampling prior at the missing ones. This is not the marginal of the
@@ -92,7 +92,8 @@ def bits_per_dim(
         data: The data, (n, *shape).
         samples: The number of times per datapoint, >= 1. Default: 16.
         times: The distribution of the times. Where most of the noise comes early, ``WeightedTimes`` can need far fewer
-            samples for the same value. Default: U(0.01, 1), or numbers of masked sites where they suffice.
+            samples for the same value. Default: log-uniform on (0.01, 1), because the loss grows like 1 / t towards the
+            data, or numbers of masked sites where they suffice.
         batch_size: The number of noise draws per pass; with times the network is evaluated at two states of each, at
             the drawn time and at the earliest. Default: 256.
         per_datapoint: Return one number per datapoint, with the standard error of noise and times alone, from
@@ -120,7 +121,7 @@ def bits_per_dim(
     """
     samples = _check.integer("samples", samples, least=1)
     by_number = times is None and isinstance(reverse, ReverseProcess) and has_any_order(reverse)
-    times = UniformTimes() if times is None else times
+    times = LogUniformTimes() if times is None else times
     objective = AnyOrderElbo() if by_number else CompleteElbo(reconstruction=True, times=times)
     if not times.unbiased:
         raise ValueError(
