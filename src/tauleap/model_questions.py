@@ -175,8 +175,8 @@ class ModelQuestions(ModelParts, ABC):
             condition: input of a conditional network, with one entry per row. Default: none.
 
         Returns:
-            The bits and scores of cells and rows; :meth:`Surprise.cells` lists the most surprising cells with the
-            likeliest values instead.
+            The bits and scores of cells and rows; its method ``cells`` lists the most surprising cells with likelier
+            values.
 
         Raises:
             ValueError: a row has no known value.

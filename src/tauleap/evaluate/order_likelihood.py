@@ -62,6 +62,9 @@ def order_log_prob(
     It is the likelihood of the chain that ``FirstHitting`` samples. It is a lower bound in expectation, by about half
     the variance of the probability along one order over its squared mean and the number of orders.
 
+    A denoiser that takes t is evaluated at the times at which the sites of a drawn order are revealed: each order has a
+    draw of these times, so that the mean is over both.
+
     Observed sites are revealed from the beginning: the value is log p(the other sites given these). Missing sites stay
     masked: the value is log p(the known sites), for the chain that fills the missing sites last.
 
