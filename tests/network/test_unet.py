@@ -93,7 +93,7 @@ def test_patches_leave_where_they_entered() -> None:
     assert seen[0].shape == (2, 8, 8, 4)
     picture = network._encode(x, None)
     torch.testing.assert_close(out, torch.stack([picture * state for state in range(6)], -1))
-    with pytest.raises(ValueError, match=r"multiples of 8.*one pixel for 2 x 2.*got 12 x 8"):
+    with pytest.raises(ValueError, match=r"multiples of 8.*a factor of 2 for patches.*got 12 x 8"):
         network(torch.zeros(1, 2, 12, 8, dtype=torch.int64), torch.rand(1))
 
 

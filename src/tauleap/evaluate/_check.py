@@ -23,7 +23,7 @@ class HasReverse(Protocol):
 
 
 def reverse_process(value: object, function: str) -> ReverseProcess:
-    """Return a model that can be measured."""
+    """Return ``value``; raise a TypeError unless it is a ReverseProcess."""
     if not isinstance(value, ReverseProcess):
         raise TypeError(
             f"{function} takes a ReverseProcess, got {type(value).__name__}: write ReverseProcess(process, denoiser)"

@@ -73,7 +73,9 @@ class Current:
         self.own = self._rates(now.posterior) if estimator == "rates" else self._likelihood(now.posterior)
 
     def divergence(self, later: Prediction) -> PerSample:
-        """Return one draw of D(t, u) per row, in nats per unit of time.
+        """Return one draw per row of D(t, u), by which the rates predicted at t diverge from those at u.
+
+        It is in nats per unit of time.
 
         Args:
             later: The prediction at t > u.

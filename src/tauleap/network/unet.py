@@ -178,7 +178,7 @@ class UNet(Network):
         if (below or right) and not self.pad:
             raise ValueError(
                 f"height and width must be multiples of {self.divisor} (a factor of 2 for each level after the first"
-                f"{'' if self.patch == 1 else f', and one pixel for {self.patch} x {self.patch}'}), "
+                f"{'' if self.patch == 1 else f', and a factor of {self.patch} for patches'}), "
                 f"got {height} x {width}: give UNet fewer multipliers, or pad=True"
             )
         h = self._encode(x, observed)

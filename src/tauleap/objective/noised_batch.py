@@ -276,8 +276,8 @@ class NoisedBatch(LossBatch):
     def posterior(self, which: Pass) -> Posterior:
         if which not in self.passes:
             raise ValueError(
-                f"the network is evaluated at {sorted(self.passes)}, not at {which!r}: add {which!r} to the "
-                "attribute needs of the objective"
+                f"the network is evaluated at {sorted(self.passes)}, not at {which!r}: add {which!r} to "
+                "`needs`, an attribute of the objective"
             )
         return self._posteriors[which]
 

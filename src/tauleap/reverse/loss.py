@@ -20,7 +20,10 @@ from tauleap.reverse.base import PosteriorExpectation, RateComparison
 
 
 class LossRequest(NamedTuple):
-    """Select the terms of a loss: the divergence, or ``-weight * signal`` and perhaps ``total``; and its gradient."""
+    """Select the terms of a loss: the divergence, or -weight sum_v c_v log h_v and perhaps sum_v h_v; and its gradient.
+
+    The first sum is called ``signal``, the second ``total``; h are the reverse rates, and c those given x0.
+    """
 
     divergence: bool
     total: bool

@@ -27,7 +27,7 @@ _LOG_SPACE_ENTRIES = 2**22
 
 
 def dense_loss(expectation: DenseExpectation, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
-    """Return the divergence, or the total and the signal, of every site."""
+    """Return the divergence of every site, or sum_v h_v (the total) and sum_v c_v log h_v (the signal)."""
     rows = logits.reshape(-1, logits.shape[-1])
     x, true = expectation.x.reshape(-1), x0.reshape(-1)
     sites = x0.shape[1:].numel()

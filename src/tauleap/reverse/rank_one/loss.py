@@ -25,7 +25,7 @@ _SMALL_BLOCKS = 2**16  # entries: temporary results stay in the cache
 
 
 def rank_one_loss(expectation: RankOneExpectation, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
-    """Return the divergence, or the total and the signal, of every site."""
+    """Return the divergence of every site, or sum_v h_v (the total) and sum_v c_v log h_v (the signal)."""
     law, states = expectation.law, logits.shape[-1]
     law = law if law.ndim == 1 else law.reshape(-1, states)
     # All sites in one row; or one row of sites per sample, if sites have different stationary distributions.

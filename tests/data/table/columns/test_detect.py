@@ -212,7 +212,8 @@ def test_numbers_of_more_than_64_bits_are_written_without_digits_that_nobody_gav
 
 def test_a_type_that_would_make_all_values_equal_is_refused() -> None:
     values = [str(10**25 + i % 40) for i in range(300)]
-    with pytest.raises(TableError, match="column 'a': has numbers that are equal after rounding to 15 digits; write"):
+    message = "column 'a': has numbers that are all equal after rounding to 15 digits, so that there is nothing"
+    with pytest.raises(TableError, match=f"{message} to learn from them as numbers; write"):
         TableEncoder.fit(table(a=values, b=["x", "y"] * 150), types={"a": "number"})
 
 

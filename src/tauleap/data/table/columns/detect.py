@@ -351,7 +351,10 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
             if found is not None:
                 parsed, valid = found[0].parse(texts, found[1])
                 if int(valid.sum()) > 1 and len(np.unique(parsed[valid])) == 1:
-                    raise ValueError(f"column {name!r} has numbers that are equal after rounding to 15 digits")
+                    raise ValueError(
+                        f"column {name!r} has numbers that are all equal after rounding to 15 digits, "
+                        "so that there is nothing to learn from them as numbers"
+                    )
                 reason += _digits_note(texts, parsed, valid)
                 return Detected("number", reason, cells, number=found[0], parsed=parsed, valid=valid)
         else:

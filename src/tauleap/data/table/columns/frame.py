@@ -263,7 +263,7 @@ def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column
     if python in ("date", "datetime") and values.dtype.kind == "M":
         moments = values.astype("datetime64[us]").astype(object).tolist()
         if any(isinstance(value, int) for value in moments):
-            raise ValueError("a date is beyond the years 1 to 9999")
+            raise ValueError("Python's datetime has no date outside the years 1 to 9999")
         items = [value.date() for value in moments] if python == "date" else moments
     elif python == "decimal":
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
