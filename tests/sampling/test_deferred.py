@@ -7,8 +7,8 @@ from torch.testing import assert_close
 
 from tauleap import Observed, ReverseProcess
 from tauleap.denoise import Guided, NetworkDenoiser, Posterior, Tempered
+from tauleap.denoise.deferred import Deferred
 from tauleap.noise import Absorbing, LogLinear
-from tauleap.reverse.deferred import Deferred
 from tauleap.sampling import (
     Ancestral,
     FirstHitting,

@@ -46,7 +46,7 @@ class Logits(Parametrisation):
         return self._logits.reshape(-1, self.shape[-1]).index_select(0, sites)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
-        return Logits(change(self._logits))
+        return Logits(change(self.logits))
 
     def uniform_at(self, sites: SiteMask) -> Logits:
         return Logits(self._logits.masked_fill(sites[..., None], 0.0))

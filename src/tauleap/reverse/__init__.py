@@ -12,8 +12,7 @@ marginals wherever v can jump into x; elsewhere no rate needs it.
 
 ``process`` has the public class, and ``at`` the same bound to states and a time. ``base`` says what every structure of
 kernels provides: ``dense`` does it with matrices, for any kernel, ``rank_one`` in O(S), and ``absorbing`` from the
-logits of masked sites alone. ``loss`` computes losses together with their gradient. ``bound`` has upper bounds of the
-exit rates.
+logits of masked sites alone. ``bound`` has upper bounds of the exit rates.
 """
 
 from tauleap.reverse.at import ReverseAt

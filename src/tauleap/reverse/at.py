@@ -12,6 +12,7 @@ from torch import Tensor
 from tauleap import _check, _device, _draw
 from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
+from tauleap.denoise.deferred import Deferred
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import check_defined
 from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
@@ -27,7 +28,6 @@ from tauleap.reverse.base import (
     check_rates,
     positions,
 )
-from tauleap.reverse.deferred import Deferred
 from tauleap.reverse.dense.rates import DenseStructure
 from tauleap.reverse.rank_one.rates import RankOneStructure
 
@@ -226,7 +226,8 @@ class ReverseAt:
         Args:
             x0: The data.
         """
-        return self.reversal.log_prob(x0, self.posterior, self.scored)
+        posterior = self.posterior  # the network is evaluated before the formula
+        return self.reversal.log_prob(x0, posterior, self.scored)
 
     @_at_home
     def step_probs(self, s: Time) -> PerState:

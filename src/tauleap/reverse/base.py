@@ -15,10 +15,11 @@ For rates it is the relative entropy of two jump processes, for probabilities th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tauleap import _check, _device, _draw
 from tauleap._precision import full_precision
@@ -101,9 +102,9 @@ class Reversal(ABC):
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
         """Return the jumps of a step to s; their ``exit_rate`` is the probability that a site leaves x."""
 
+    @abstractmethod
     def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
         """Return log p(x0 | x) of every site, given that x was reached; it need not be right outside of ``scored``."""
-        return posterior.given_reachable(self.reachable()).log_prob(x0)
 
 
 class RateComparison(NamedTuple):
@@ -265,3 +266,76 @@ def positions(sites: Tensor, x: States) -> Tensor:
     if sites.shape != x.shape:
         raise ValueError(f"a mask of sites must have the shape of x, {tuple(x.shape)}, got {tuple(sites.shape)}")
     return sites.reshape(-1).nonzero().squeeze(-1)
+
+
+class LossRequest(NamedTuple):
+    """Select the terms of a loss: the divergence, or -weight sum_v c_v log h_v and perhaps sum_v h_v; and its gradient.
+
+    The first sum is called ``signal``, the second ``total``; h are the reverse rates, and c those given x0.
+    """
+
+    divergence: bool
+    total: bool
+    weight: Tensor | None
+    gradient: bool
+
+
+class LossResult(NamedTuple):
+    """Hold the numbers of a :class:`LossRequest`; a divergence has no ``total`` and ``signal``."""
+
+    cost: Tensor
+    total: Tensor | None
+    signal: Tensor | None
+    gradient: Tensor | None
+
+
+class ExpectationOfLogits(PosteriorExpectation):
+    """Compute losses with their gradient by one function of the logits; a subclass defines :meth:`_loss`.
+
+    Value and gradient are computed in one pass and without a graph, so that the gradient is the only tensor of the size
+    of the logits that is kept. Logarithms of sums that underflow are taken in log space.
+    """
+
+    @full_precision
+    def divergence(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        request = LossRequest(divergence=True, total=True, weight=None, gradient=False)
+        return _WithGradient.apply(posterior.parametrisation.logits, self, x0, request)[0]  # pyright: ignore[reportIndexIssue]
+
+    @full_precision
+    def compare(
+        self,
+        x0: States,
+        posterior: Posterior,
+        *,
+        weight: Tensor | None = None,
+        total: bool = True,
+        scored: SiteMask | None = None,
+    ) -> RateComparison:
+        request = LossRequest(divergence=False, total=total, weight=weight, gradient=False)
+        return RateComparison(*_WithGradient.apply(posterior.parametrisation.logits, self, x0, request))  # pyright: ignore
+
+    @abstractmethod
+    def _loss(self, logits: Tensor, x0: States, request: LossRequest, /) -> LossResult:
+        """Return the requested comparison; ``logits`` must not be changed."""
+
+
+class _WithGradient(torch.autograd.Function):
+    """Compute one number per site together with its gradient with respect to the logits."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits: Tensor, expectation: ExpectationOfLogits, x0: Tensor, request: LossRequest
+    ) -> tuple[Tensor, ...]:
+        found = expectation._loss(logits, x0, request._replace(gradient=ctx.needs_input_grad[0]))
+        ctx.save_for_backward(found.gradient)
+        parts = [part for part in (found.total, found.signal) if part is not None]
+        ctx.mark_non_differentiable(*parts)
+        return found.cost, *parts
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, *grad_outputs: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * grad_outputs[0][..., None], None, None, None

@@ -14,7 +14,7 @@ from tauleap._chunks import chunks
 from tauleap._shapes import States
 from tauleap.noise import DenseKernel
 from tauleap.noise.kernel import read_extremes
-from tauleap.reverse.loss import LossRequest, LossResult
+from tauleap.reverse.base import LossRequest, LossResult
 
 if TYPE_CHECKING:
     from tauleap.reverse.dense.rates import DenseExpectation

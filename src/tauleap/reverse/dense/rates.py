@@ -13,12 +13,13 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._precision import full_precision
-from tauleap._shapes import PerSite, PerState, States, Time
+from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import DenseKernel, ForwardProcess, Kernel
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import (
+    ExpectationOfLogits,
     OutgoingJumps,
     PosteriorExpectation,
     Reversal,
@@ -28,7 +29,6 @@ from tauleap.reverse.base import (
 from tauleap.reverse.bound import DenseBound
 from tauleap.reverse.dense.destinations import DenseJumps
 from tauleap.reverse.dense.loss import SMALLEST_IN_FLOAT32, dense_loss
-from tauleap.reverse.loss import ExpectationOfLogits
 
 _SMALLEST_IN_EXPECTATION = 1e-30  # of q, for h in float32: p / q times q then stays inside its range
 _BLOCK_ENTRIES = 2**18  # of the logits: intermediate results stay in the cache
@@ -79,6 +79,9 @@ class DenseReversal(Reversal):
 
     def reachable(self) -> Tensor | None:
         return self.q_t0.reachable(self.x)
+
+    def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        return posterior.given_reachable(self.reachable()).log_prob(x0)
 
     def ratios(self, posterior: Posterior) -> PerState:
         probs = posterior.given_reachable(self.q_t0.reachable(self.x)).probs

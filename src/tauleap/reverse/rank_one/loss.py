@@ -14,7 +14,7 @@ from tauleap._chunks import chunks
 from tauleap._shapes import States
 from tauleap.noise.kernel import along_batch, at_own_state
 from tauleap.noise.rank_one import LawFacts, mass_elsewhere
-from tauleap.reverse.loss import LossRequest, LossResult
+from tauleap.reverse.base import LossRequest, LossResult
 from tauleap.reverse.rank_one.coefficients import Coefficients
 
 if TYPE_CHECKING:

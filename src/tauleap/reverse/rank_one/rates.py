@@ -16,14 +16,13 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._precision import full_precision
-from tauleap._shapes import PerSample, PerState, SiteMask, States, Time
+from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.noise import Kernel, RankOneKernel, RankOneProcess
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
-from tauleap.reverse.base import OutgoingJumps, Reversal, Structure, replaced_logits
+from tauleap.reverse.base import ExpectationOfLogits, OutgoingJumps, Reversal, Structure, replaced_logits
 from tauleap.reverse.bound import RankOneBound
-from tauleap.reverse.loss import ExpectationOfLogits
 from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
 from tauleap.reverse.rank_one.destinations import FirstJumpClock, RankOneJumps
 from tauleap.reverse.rank_one.loss import rank_one_loss
@@ -92,6 +91,9 @@ class RankOneReversal(Reversal):
             return None
         own = torch.arange(self.q_t0.law.shape[-1], device=self.x.device) == self.x[..., None]
         return own | ~self.x0_is_x[..., None]
+
+    def log_prob(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        return posterior.given_reachable(self.reachable()).log_prob(x0)
 
     def ratios(self, posterior: Posterior) -> PerState:
         alpha, one_minus_alpha = self._along(self.q_t0.alpha), self._along(self.q_t0.one_minus_alpha)

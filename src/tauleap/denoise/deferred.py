@@ -14,8 +14,8 @@ from torch import Tensor
 
 from tauleap import _device
 from tauleap._shapes import Time
-from tauleap.denoise import Posterior
 from tauleap.denoise.lazy import Lazy
+from tauleap.denoise.posterior import Posterior
 from tauleap.denoise.undefined import check_defined, check_rows_defined
 
 _MANY_ROWS = 64

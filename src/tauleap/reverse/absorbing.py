@@ -5,24 +5,32 @@
 Elsewhere there are no rates. The exit rate of a masked site does not depend on the prediction, since p is a
 distribution over the data states. So a sampler draws the sites that move first, and looks at their predictions alone.
 In a step from t to s a masked site leaves the mask with probability (alpha_s - alpha_t) / (1 - alpha_t).
+
+With m a site in the mask, ``Rhat_v = f p(v)`` for every data state v and ``C_v = f 1[v = x0]``, where f depends on the
+time alone. Sites that are not masked have no rates. So the divergence of a masked site is
+
+    sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) = -f log p(x0),
+
+and logits are needed at the masked sites that have a loss, and nowhere else. A step is alike: its f is the probability
+to leave the mask, and to stay is equally probable with and without x0.
 """
 
 from __future__ import annotations
+
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from tauleap import _device, _draw
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.denoise.lazy import Mapped
 from tauleap.noise import ForwardProcess, Kernel
 from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
-from tauleap.reverse.absorbing.expectation import AbsorbingExpectation
-from tauleap.reverse.absorbing.jumps import AbsorbingJumps
-from tauleap.reverse.absorbing.masked_sites import MaskedSites
-from tauleap.reverse.base import OutgoingJumps, PosteriorExpectation, Reversal, Structure
+from tauleap.reverse.base import OutgoingJumps, PosteriorExpectation, RateComparison, Reversal, Structure
 from tauleap.reverse.bound import ExitBound
 
 _SMALLEST = 2.0**-54
@@ -136,3 +144,127 @@ class AbsorbingReversal(Reversal):
     def _masked_only(self, value: Tensor) -> PerSite:
         value = along_batch(_device.moved_to(value, self.x.device), self.x.ndim)
         return torch.where(self._sites.mask, value, 0.0)
+
+
+class AbsorbingExpectation(PosteriorExpectation):
+    """Implement reverse rates, or probabilities of a step, as a function of a posterior over the data states.
+
+    Args:
+        general: The same as a function of any posterior.
+        sites: The masked sites.
+        leaving: f, the rate or probability to leave the state, float64 and 0 at sites that are not masked.
+    """
+
+    def __init__(self, general: PosteriorExpectation, sites: MaskedSites, leaving: PerSite) -> None:
+        self.x, self._general, self._sites, self._leaving = general.x, general, sites, leaving
+
+    def under(self, posterior: Posterior) -> PerState:
+        return self._general.under(posterior)
+
+    def given(self, x0: States, dtype: torch.dtype) -> PerState:
+        return self._general.given(x0, dtype)
+
+    def given_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
+        leaving = leaving.reshape(len(leaving), *(1,) * (x0.ndim + 1 - leaving.ndim), *leaving.shape[1:])
+        leaving = leaving.expand(*x0.shape, -1)
+        of_x, of_x0 = (leaving.gather(-1, states[..., None]).squeeze(-1) for states in (self.x, x0))
+        divisor = of_x0 + (along_batch(total, x0.ndim) - of_x).clamp(min=0.0)
+        known = self._leaving.to(divisor.dtype).to(divisor.device)
+        return torch.where(known > 0, known / divisor, 0.0)
+
+    def divergence(self, x0: States, posterior: Posterior, scored: SiteMask | None = None) -> PerSite:
+        sites = self._sites.positions(scored)
+        log_prob, leaving = self._at(x0, posterior, sites)
+        return self._sites.spread(-leaving * log_prob, sites)
+
+    def compare(
+        self,
+        x0: States,
+        posterior: Posterior,
+        *,
+        weight: Tensor | None = None,
+        total: bool = True,
+        scored: SiteMask | None = None,
+    ) -> RateComparison:
+        sites = self._sites.positions(scored)
+        log_prob, leaving = self._at(x0, posterior, sites)
+        signals = torch.where(leaving == 0, 0.0, torch.xlogy(leaving, leaving) + leaving * log_prob)
+        signal = self._sites.spread(signals, sites)
+        outflow = self._sites.spread(leaving, sites)
+        if weight is None:
+            weighted = signal
+        else:
+            weighted = along_batch(_device.moved_to(weight, signal.device, signal.dtype), x0.ndim) * signal
+        return RateComparison(outflow - weighted if total else -weighted, outflow, signal.detach())
+
+    def _at(self, x0: States, posterior: Posterior, sites: Tensor) -> tuple[Tensor, Tensor]:
+        """Return log p(x0 | x) and f at some sites."""
+        log_prob = posterior.log_prob(x0.reshape(-1).index_select(0, sites), sites)
+        leaving = _device.moved_to(self._leaving, log_prob.device, log_prob.dtype)
+        return log_prob, leaving.expand(x0.shape).reshape(-1).index_select(0, sites)
+
+
+class AbsorbingJumps(OutgoingJumps):
+    """Draw jumps of masked sites.
+
+    Args:
+        x: The states.
+        leaving: The rate or probability to leave the mask, float64 and 0 at sites that are not masked.
+        posterior: p(x0 | x) over the data states.
+    """
+
+    def __init__(self, x: States, leaving: PerSite, posterior: Posterior) -> None:
+        self.x, self._leaving, self._posterior = x, leaving, posterior
+
+    @cached_property
+    def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
+        if not torch.is_grad_enabled():
+            return self._leaving
+        # A sum of no logits is 0 and has their graph: the rate depends on them only in that its gradient is 0.
+        nothing = self._posterior.at(torch.empty(0, dtype=torch.int64, device=self.x.device)).sum()
+        return self._leaving.to(nothing.dtype) + nothing
+
+    def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
+        if not len(chosen):
+            return chosen.clone()
+        self._posterior.prepare(chosen)
+        out = torch.empty_like(chosen)
+        for part in chunks(len(chosen), self._posterior.shape[-1], chosen.device):
+            probs = self._posterior.at(chosen[part]).to(torch.float64).softmax(-1)
+            out[part] = _draw.categorical(probs, generator)
+        return out
+
+
+class MaskedSites:
+    """Find the masked sites of a batch.
+
+    Args:
+        x: The states.
+        mask: The state that is the mask.
+    """
+
+    def __init__(self, x: States, mask: int) -> None:
+        self.mask: SiteMask = x == mask
+        self._found: tuple[SiteMask | None, Tensor] | None = None
+
+    def positions(self, scored: SiteMask | None = None) -> Tensor:
+        """Return the positions of the masked sites in ``x.flatten()``, int64 (n,). The host waits for their number.
+
+        Args:
+            scored: Sites to which they are limited. Default: all. The last answer is kept, for several losses of one
+                batch.
+        """
+        if self._found is None or self._found[0] is not scored:
+            chosen = self.mask if scored is None else self.mask & scored
+            self._found = scored, chosen.reshape(-1).nonzero().squeeze(-1)
+        return self._found[1]
+
+    def spread(self, values: Tensor, sites: Tensor) -> PerSite:
+        """Return the values of some sites as one number per site, 0 elsewhere.
+
+        Args:
+            values: One number per entry of ``sites``.
+            sites: Positions.
+        """
+        out = torch.zeros(self.mask.numel(), dtype=values.dtype, device=values.device)
+        return out.index_copy(0, sites, values).view(self.mask.shape)
