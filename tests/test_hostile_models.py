@@ -572,7 +572,7 @@ def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
 def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
     mlp = network.ResidualMLP(4, (3,), width=4, hidden=4, depth=1)
     process = noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor([2, 3]))
-    message = r"shape must have .* the sites \(2,\)"
+    message = r"shape must match the sites \(2,\) of the process, .* got sites \(3,\)"
     with pytest.raises(ValueError, match=message):
         Model(process, denoise.NetworkDenoiser(mlp), shape=(3,))
     model = Model(process, denoise.NetworkDenoiser(mlp))

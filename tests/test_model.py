@@ -190,7 +190,6 @@ def test_arrays_with_missing_cells(given) -> None:
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ([[0, 1], [2]], ValueError, "rows have equal lengths; the rows of this list differ: cut or pad"),
         (np.array([[0.5, 1.0]]), TypeError, "whole numbers"),
         (np.array([[-1, 1]]), ValueError, "subtract the smallest"),
         (np.array([["a", "b"]]), TypeError, "whole numbers"),
@@ -204,6 +203,12 @@ def test_arrays_with_missing_cells(given) -> None:
 def test_what_is_not_data(given, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         as_dataset(given)
+
+
+def test_lists_of_different_lengths_are_rows_of_tokens() -> None:
+    dataset = as_dataset([[0, 1], [2]])[0]
+    assert dataset.x.tolist() == [[0, 1, 3], [2, 3, 3]]  # state 3 is the end
+    assert dataset.num_states == 4
 
 
 def test_masks_that_do_not_fit() -> None:

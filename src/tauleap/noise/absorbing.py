@@ -75,8 +75,8 @@ class Absorbing(RankOneProcess):
     def _check_sites(self, shape: torch.Size, name: str) -> None:
         if self.sizes is not None and shape[1:] != self.sizes.shape:
             raise ValueError(
-                f"{name} must have shape (batch, *sizes.shape) with sizes of shape {tuple(self.sizes.shape)}, "
-                f"got {tuple(shape)}"
+                f"{name} must match the sites {tuple(self.sizes.shape)} of the process, one per entry of sizes, got "
+                f"sites {tuple(shape[1:])}"
             )
 
     def extra_repr(self) -> str:
