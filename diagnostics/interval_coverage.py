@@ -175,8 +175,12 @@ def trained(process: ForwardProcess, law: Tensor, name: str) -> tl.ReverseProces
 def bound(reverse: tl.ReverseProcess, law: Tensor) -> float:
     """Return the mean of the bound in bits/dim over the data, by enumeration."""
     by_number = reverse.process.mask is not None and not reverse.denoiser.uses_time
-    # By number of masked sites the path integral runs over all of 0 < 1 - alpha < 1 and has no other terms.
     eps = 1e-9 if by_number else EPS
+    if by_number:
+        # By number of masked sites the path integral runs over all of 0 < 1 - alpha < 1 and has no other terms. This
+        # schedule reaches 1 - alpha = 1 at time 1 up to 1e-9, where that of the model ends at 0.999.
+        complete = tl.noise.Constant(math.log(1e9))
+        reverse = tl.ReverseProcess(tl.noise.Absorbing(reverse.process.num_states, complete), reverse.denoiser)
     nodes, weights = np.polynomial.legendre.leggauss(NODES)
     length = -math.log(eps)
     t = torch.from_numpy(np.exp((nodes + 1) / 2 * length - length))
