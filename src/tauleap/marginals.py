@@ -36,8 +36,8 @@ from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.conditions import weigh_conditions
 
-_MOST_ENTRIES = 2**22
-"""Combinations of states of the columns; each entry but those of the last column costs an evaluation."""
+_MOST_EVALUATIONS, _MOST_ENTRIES = 2**22, 2**25
+"""Combinations of states and conditions: those of all columns but the last are evaluated, and all are in memory."""
 
 
 @dataclass(frozen=True)
@@ -86,10 +86,12 @@ def joint_of_sites(
     entries = math.prod(sizes)
     contexts = math.prod(int((weights > 0).sum()) for weights in sets.values())
     drawn = contexts > samples
-    if entries * min(contexts, samples) > _MOST_ENTRIES * max(1, sizes[-1]):
+    together = entries * min(contexts, samples)
+    if together > min(_MOST_ENTRIES, _MOST_EVALUATIONS * max(1, sizes[-1])):
+        fewer = f", or write samples={max(1, min(contexts, samples) // 10)}" if min(contexts, samples) > 1 else ""
         raise ValueError(
             f"the columns have {entries:,} combinations of states, under {min(contexts, samples):,} combinations of "
-            f"conditions: ask for fewer columns at once, or write samples={max(1, samples // 10)}"
+            f"conditions: ask for fewer columns at once{fewer}"
         )
     chain = _Chain(reverse, shape, batch_size)
     with evaluating(reverse):
@@ -139,6 +141,9 @@ def counted_joint(
     variance = squares * (1 - 2 * probs) + probs.square() * weight.square().sum()
     stderr = variance.clamp(min=0).sqrt() / total
     effective = float(total.square() / weight.square().sum())
+    # A state in none or all of the samples is not certain: at least the error of one more sample with it and without.
+    added = (probs * effective + 1) / (effective + 2)
+    stderr = stderr.maximum((added * (1 - added) / effective).sqrt())
     return Joint(probs.reshape(*sizes), stderr.reshape(*sizes), effective, None)
 
 
@@ -204,8 +209,11 @@ def _mixture(probs: Tensor, log_weight: Tensor, *, drawn: bool) -> Joint:
     mean = (weight * probs).sum(0)
     if not drawn:
         return Joint(mean, torch.zeros_like(mean), None, given)
-    stderr = (weight * (probs - mean)).square().sum(0).sqrt()
-    return Joint(mean, stderr, float(1 / weight.square().sum()), given)
+    concentration = float(weight.square().sum())
+    if concentration > 1 - 1e-9:  # one row has all the weight
+        return Joint(mean, torch.full_like(mean, math.inf), 1.0, given)
+    stderr = ((weight * (probs - mean)).square().sum(0) / (1 - concentration)).sqrt()
+    return Joint(mean, stderr, 1 / concentration, given)
 
 
 @dataclass(frozen=True)

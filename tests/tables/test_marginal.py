@@ -10,6 +10,7 @@ import torch
 import tauleap as tl
 from tauleap.data.table.columns.condition import Condition
 from tauleap.data.table.format import TableFormat
+from tauleap.marginals import joint_of_sites
 from tests.tables.small import exact_model, rows
 
 
@@ -120,6 +121,30 @@ def test_other_noise_counts_samples() -> None:
     for columns, given, expected in cases:
         found = model.marginal(columns, given).probability
         assert np.allclose(found, (expected / expected.sum()).numpy().ravel(), atol=1e-6)
+
+
+def test_few_draws_are_not_certain(known: tuple[tl.Model, torch.Tensor]) -> None:
+    """One draw has no error of its own, and a state that no sample has is not impossible."""
+    found = known[0].marginal("owner", {"age": (10, 33), "pet": ["cat", "dog"]}, samples=1, seed=0)
+    assert found.attrs["effective_sample_size"] == 1
+    assert np.isinf(found.stderr).all()
+    process = tl.noise.RankOne(torch.tensor([0.5, 0.3, 0.2]), tl.noise.LogLinear())
+    law = torch.tensor([[0.98, 0.0, 0.0], [0.01, 0.0, 0.0], [0.01, 0.0, 0.0]], dtype=torch.float64)
+    model = tl.Model(process, tl.denoise.ExactDenoiser(law, process), shape=(2,))
+    for samples in (1, 10):
+        never = model.marginal(1, samples=samples, steps=5, seed=0)
+        assert never.probability.tolist() == [1, 0, 0]
+        assert (never.stderr > 0.5 / (samples + 1)).all()
+        assert (never.stderr < 1 / samples).all()
+
+
+def test_too_many_combinations_are_refused_before_they_fill_the_memory(known: tuple[tl.Model, torch.Tensor]) -> None:
+    options: dict[str, Any] = {"samples": 1000, "batch_size": 10}
+    with pytest.raises(ValueError, match=r"67,108,864 combinations of states.*: ask for fewer columns at once$"):
+        joint_of_sites(known[0].reverse, (4,), (0, 1), (2**13, 2**13), {}, **options)
+    two = {2: torch.tensor([1.0, 1.0])}
+    with pytest.raises(ValueError, match=r"under 2 combinations of conditions: .* or write samples=1"):
+        joint_of_sites(known[0].reverse, (4,), (0, 1), (2**13, 2**12), two, **options)
 
 
 @pytest.mark.parametrize(
