@@ -84,13 +84,46 @@ def test_swapped_cells_have_higher_scores(known: tuple[tl.Model, torch.Tensor]) 
     assert scores[changed].mean() > scores[~changed].mean() + 1
 
 
-def test_other_noise_and_conditions() -> None:
+def test_other_noise() -> None:
     process = tl.noise.RankOne(torch.tensor([0.5, 0.5]), tl.noise.LogLinear())
     law = torch.tensor([[0.45, 0.05], [0.05, 0.45]], dtype=torch.float64)
     model = tl.Model(process, tl.denoise.ExactDenoiser(law, process), shape=(2,))
     found = model.surprise(torch.tensor([[0, 0], [0, 1]]), seed=0)
     assert torch.allclose(found.bits, -torch.tensor([[0.9, 0.9], [0.1, 0.1]], dtype=torch.float64).log2(), atol=0.02)
     assert found.cells(0.5)["row"].tolist() == [1, 1]
+
+
+class OfClass(tl.denoise.Denoiser):
+    """The exact denoiser of one of two laws, by the class of each row."""
+
+    uses_time = False  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, laws: list[torch.Tensor], process: tl.noise.ForwardProcess) -> None:
+        super().__init__()
+        self.exact = torch.nn.ModuleList(tl.denoise.ExactDenoiser(law, process) for law in laws)
+
+    def forward(self, x_t, t, *, observed=None, condition=None):
+        both = [each(x_t, t, observed=observed).log_probs for each in self.exact]
+        return tl.denoise.Posterior(torch.where(condition[:, None, None] == 0, *both))
+
+
+def test_each_row_has_its_own_condition() -> None:
+    process = tl.noise.Absorbing(3, tl.noise.LogLinear())
+    laws = [torch.zeros(3, 3, dtype=torch.float64) for _ in range(2)]
+    laws[0][:2, :2] = torch.tensor([[0.4, 0.1], [0.2, 0.3]])
+    laws[1][:2, :2] = torch.tensor([[0.1, 0.6], [0.1, 0.2]])
+    model = tl.Model(process, OfClass(laws, process), shape=(2,))
+    x, classes = torch.tensor([[0, 1], [0, 1], [1, 0]]), torch.tensor([0, 1, 1])
+    found = model.surprise(x, condition=classes, batch_size=2)
+    likely = model.log_prob(x, condition=classes, orders=3, batch_size=2)
+    for row, (state, number) in enumerate(zip(x, classes, strict=True)):
+        law = laws[number]
+        assert float(likely.value[row].exp()) == pytest.approx(float(law[tuple(state)]), abs=1e-6)
+        for site in range(2):
+            own = law[tuple(state)] / law.sum(site)[state[1 - site]]
+            odds = law.sum(1 - site)[state[site]] * (1 - own) / own
+            assert float(found.bits[row, site]) == pytest.approx(-math.log2(own), abs=1e-5)
+            assert float(found.scores[row, site]) == pytest.approx(math.log2(odds), abs=1e-5)
 
 
 def test_a_row_without_known_values_is_an_error(known: tuple[tl.Model, torch.Tensor]) -> None:
@@ -131,6 +164,27 @@ def test_the_command_writes_the_rows_with_their_scores(
     assert "rows-scored.csv exists already: write the name of a new file with --out" in capsys.readouterr().err
     assert cli.main(["score", str(run_folder), "rows.csv", "--out", "again.csv"]) == 0
     assert "cells of 20 rows are marked: again.csv" in capsys.readouterr().out
+
+
+def test_the_command_names_rows_without_values_and_uses_the_words_of_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "kind,paid\n" + "big,yes\nsmall,no\n" * 40
+    Path("train.csv").write_text(text)
+    tl.fit(tl.data.open_data("train.csv"), steps=40, seed=0, progress=False).save("model")
+    Path("rows.csv").write_text("kind,paid\nbig,yes\n,\nsmall,yes\n,huh\n")
+    assert cli.main(["score", "model", "rows.csv", "--mark", "1", "--out", "out.csv"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 of 4 rows without a known value have no score, first row 2" in shown
+    assert "the most surprising cells, by score:\nrow 3, score " in shown
+    assert "paid = yes (" in shown
+    assert "likelier: no, " in shown
+    assert "\n4 of 4 cells of 4 rows are marked: out.csv" in shown
+    assert "True" not in shown + Path("out.csv").read_text()
+    Path("rows.csv").write_text("kind,paid\nbig,yes\n")
+    assert cli.main(["score", "model", "rows.csv", "--out", "one.csv"]) == 0
+    assert "0 of 2 cells of 1 row are marked: one.csv" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from tauleap.cli.commands.score import Score
 from tauleap.cli.model import load_model, rows_at_once
 from tauleap.cli.output import print_result
 from tauleap.data import Dataset
+from tauleap.data.table.columns.boolean import BooleanEncoder
+from tauleap.data.table.format import TableFormat
 from tauleap.surprise import Surprise, cell_surprise
 
 _SHOWN = 5
@@ -62,8 +64,17 @@ def run(options: Score, out: Path) -> None:
         "files": [str(out)],
         "read": report,
     }
-    lines = [*report, *(f"row {cell['row'] + 1:,}, {_described(cell)}" for cell in top)]
-    lines.append(f"{number:,} of {int(known.sum()):,} cells of {len(data):,} rows are marked: {out}")
+    lines = [*report]
+    if len(chosen) < len(data):
+        first = int((~known.flatten(1).any(1)).nonzero()[0, 0]) + 1
+        empty = len(data) - len(chosen)
+        lines.append(f"{empty:,} of {len(data):,} rows without a known value have no score, first row {first:,}")
+    if top:
+        lines.append("the most surprising cells, by score:")
+    lines += [f"row {cell['row'] + 1:,}, score {cell['score']:.1f}, {_described(cell)}" for cell in top]
+    lines.append(
+        f"{number:,} of {int(known.sum()):,} cells of {len(data):,} row{'s' * (len(data) != 1)} are marked: {out}"
+    )
     print_result(options.json, facts, lines)
 
 
@@ -73,12 +84,23 @@ def _marked(found: Surprise, fraction: float) -> dict[int, list[dict[str, Any]]]
     flat = {"score": found.scores, "bits": found.bits, "likelier_probability": found.likelier_probs}
     flat = {name: values.flatten(1) for name, values in flat.items()}
     states, likelier, names = found.states.flatten(1), found.likelier.flatten(1), found.names
-    labels = [found.labels(site) for site in range(states.shape[1])]
+    labels = [_labels(found, site) for site in range(states.shape[1])]
     for row, site in found.top(fraction).flatten(1).nonzero().tolist():
         cell: dict[str, Any] = {"row": row, "column": names[site], "value": labels[site][int(states[row, site])]}
         cell |= {name: float(values[row, site]) for name, values in flat.items()}
         marked.setdefault(row, []).append(cell | {"likelier": labels[site][int(likelier[row, site])]})
     return {row: sorted(cells, key=lambda cell: -cell["score"]) for row, cells in marked.items()}
+
+
+def _labels(found: Surprise, site: int) -> Any:
+    """Return the labels of the states of a column, booleans in the words of the file."""
+    labels = found.labels(site)
+    if not isinstance(found.form, TableFormat):
+        return labels
+    encoder = found.form.encoder.columns[found.form.encoder.sites[site]].encoder
+    if not isinstance(encoder, BooleanEncoder):
+        return labels
+    return [*encoder.words, *labels[len(encoder.words) :]]
 
 
 def _described(cell: dict[str, Any]) -> str:
