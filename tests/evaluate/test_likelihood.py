@@ -482,6 +482,8 @@ def test_intervals_of_known_cases() -> None:
     assert_close(of_rows[1], torch.full((2,), 1.962341), atol=1e-4, rtol=0)
     with pytest.raises(ValueError, match=r"confidence must be a probability in \(0, 1\), got 95.0"):
         Estimate(value=1.0, stderr=0.1, n=10).interval(95.0)
+    with pytest.raises(ValueError, match=r"confidence must be a probability in \(0, 1\), got '95%'"):
+        Estimate(value=1.0, stderr=0.1, n=10).interval("95%")  # pyright: ignore[reportArgumentType]
 
 
 def test_the_interval_of_bits_per_dim_is_calibrated() -> None:

@@ -49,12 +49,16 @@ def test_seeds_and_wrong_arguments(known: tuple[tl.Model, torch.Tensor]) -> None
         model.log_prob(frame, orders=0)
     with pytest.raises(ValueError, match="observed names 'weight': write some of the columns owner, age, pet, legs"):
         model.log_prob(frame, ["weight"])
+    with pytest.raises(ValueError, match=r"a list of names or a bool mask .*, got 'pet': write observed=\['pet'\]$"):
+        model.log_prob(frame, "pet")
     with pytest.raises(ValueError, match="every value of row 0 is observed or missing: leave the row out"):
         model.log_prob(pandas.DataFrame({"owner": [True], "age": [None], "pet": [None], "legs": [None]}), ["owner"])
     process = tl.noise.Uniform(3, tl.noise.Constant(1.0))
     other = tl.Model(process, tl.denoise.ExactDenoiser(torch.full((3, 3), 1 / 9), process), shape=(2,))
     with pytest.raises(ValueError, match=r"batches is for absorbing noise, and the model has Uniform: write steps="):
         other.log_prob(torch.zeros(1, 2, dtype=torch.int64), batches=2)
+    with pytest.raises(ValueError, match=r"\(2,\), got 'pet': names of columns are for models of tables"):
+        other.log_prob(torch.zeros(1, 2, dtype=torch.int64), "pet")
 
 
 def test_other_noise_has_the_likelihood_of_its_samples() -> None:

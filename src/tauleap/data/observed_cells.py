@@ -34,6 +34,13 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     present = data.known()
     if observed is None:
         return present
+    if isinstance(observed, str):
+        names = isinstance(form, TableFormat)
+        instead = f"write observed=[{observed!r}]" if names else "names of columns are for models of tables"
+        raise ValueError(
+            f"observed must be a {'list of names or a ' * names}bool mask of shape {data.shape}, got {observed!r}: "
+            f"{instead}"
+        )
     if is_frame(observed):
         observed = _frame_mask(observed, form)
     elif isinstance(form, TableFormat) and isinstance(observed, list | tuple | set):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from statistics import NormalDist
 from typing import Generic, TypeVar
 
@@ -67,7 +68,7 @@ class Estimate(Generic[Value]):
         >>> Estimate(value=2.0, stderr=0.5, n=10).interval()
         (0.8689..., 3.1310...)
         """
-        if not 0 < confidence < 1:
+        if not isinstance(confidence, Real) or not 0 < confidence < 1:
             raise ValueError(f"confidence must be a probability in (0, 1), got {confidence!r}")
         reach = _student_quantile((1 + confidence) / 2, max(1, self.n - 1))
         above, below = (_hall(y, self.skewness, self.n) for y in (reach, -reach))
