@@ -166,5 +166,5 @@ def test_sizes_that_are_no_sizes() -> None:
         Absorbing(4, LogLinear(), sizes=torch.tensor([1.0]))
     with pytest.raises(ValueError, match=r"1\.\.3"):
         Absorbing(4, LogLinear(), sizes=torch.tensor([4]))
-    with pytest.raises(ValueError, match="match the sizes"):
+    with pytest.raises(ValueError, match=r"match the sites \(2,\)"):
         Absorbing(4, LogLinear(), sizes=torch.tensor([3, 2])).noise(torch.zeros(1, 3, dtype=torch.int64), 0.5)

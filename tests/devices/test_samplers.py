@@ -22,7 +22,8 @@ from tauleap.sampling import (
 from tauleap.testing import cases
 from tests.devices.parts import SITES, Network, assert_same, data, model, on_both
 
-ROWS = 12
+ROWS = 64
+"""From so many rows in a batch on, an accelerator too evaluates only those of sites that move."""
 SAMPLERS = {
     "tau-leaping": TauLeaping(),
     "tau-leaping, last": TauLeaping("last"),
@@ -68,14 +69,17 @@ def run(reverse, *, sampler, **named):
     return samples.x0, samples.info.evaluations
 
 
-def assert_alike(here, there, device) -> None:
-    """Check bitwise equality with float64; without it a sample near a boundary may differ."""
+def assert_alike(here, there, device, *, few_rows: bool = False) -> None:
+    """Check bitwise equality with float64; without it a sample near a boundary may differ.
+
+    With a mask and ``few_rows`` in a batch, an accelerator evaluates all rows, and the CPU those of sites that move.
+    """
     (ours, evaluations), (theirs, others) = here, there
     assert theirs.device == device
     same = (theirs.cpu() == ours).double().mean().item()
     if _device.has_float64(device):
         assert same == 1
-        assert evaluations == others
+        assert evaluations <= others if few_rows else evaluations == others
     else:
         assert same > 0.9
         assert others == pytest.approx(evaluations, rel=0.1)
@@ -98,7 +102,9 @@ def on_devices(pairs, few):
 @on_devices(PAIRS, lambda pair: pair.values[0] == "absorbing")
 def test_samples(each_sim, name, sampler):
     process = cases.of_every_kind()[name]
-    assert_alike(*on_both(run, each_sim, model(process), sampler=sampler), each_sim)
+    # The samples of these have times of their own, and fewer than all are left at the end.
+    few_rows = process.mask is not None and isinstance(sampler, FirstJump | NextReaction)
+    assert_alike(*on_both(run, each_sim, model(process), sampler=sampler), each_sim, few_rows=few_rows)
 
 
 @on_devices([pair for pair in PAIRS if pair.values[0] == "absorbing"], lambda pair: "ancestral" in pair.id)
@@ -119,7 +125,7 @@ def test_infilling_with_a_condition_from_a_given_start(each_sim, name, sampler):
         trace=[0.6],
         batch_size=8,
     )
-    assert_alike(*both, each_sim)
+    assert_alike(*both, each_sim, few_rows=True)
 
 
 @EVERY_KIND

@@ -110,7 +110,6 @@ def test_pieces_give_the_gradient_of_the_whole(recipe, tmp_path: Path, objective
         ({"lr": 0.02}, "settings.lr: 0.01 -> 0.02"),
         ({"batch_size": 16}, "settings.batch_size: 8 -> 16"),
         ({"seed": 3}, "settings.seed: 0 -> 3"),
-        ({"dropout": 0.2}, "model.denoiser.network.dropout: 0.1 -> 0.2"),
     ],
 )
 def test_another_recipe_is_refused_with_the_difference(recipe, tmp_path: Path, changes: dict, message: str) -> None:
@@ -121,6 +120,13 @@ def test_another_recipe_is_refused_with_the_difference(recipe, tmp_path: Path, c
     assert message in str(refusal.value)
     assert str(refusal.value).count("->") == 1
     assert weights(tmp_path) == before
+
+
+def test_another_network_is_refused_and_another_dropout_resumes(recipe, tmp_path: Path) -> None:
+    train(recipe(steps=2), run(tmp_path), console=quiet())
+    with pytest.raises(ValueError, match=r"model\.denoiser\.network\.class: "):
+        train(recipe(steps=4, time_experts=True), run(tmp_path), console=quiet())
+    assert train(recipe(steps=4, dropout=0.2), run(tmp_path), console=quiet()).step == 4
 
 
 def test_another_objective_or_other_data_are_another_recipe(recipe, tmp_path: Path) -> None:

@@ -40,7 +40,13 @@ def test_a_program_has_one_number_of_processes(first: str, second: str, tmp_path
     printed = run("", str(path)).splitlines()
     number = 2 if first == "devices=2" else 1
     assert printed.count("trained") == number
-    assert sum(f"runs in {number} process" in line and f"is {3 - number}: use" in line for line in printed) == number
+    assert (
+        sum(
+            f"runs in {number} process" in line and f"devices x nodes is {3 - number}: write" in line
+            for line in printed
+        )
+        == number
+    )
     assert not (tmp_path / "b").exists()
 
 

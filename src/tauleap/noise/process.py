@@ -296,7 +296,7 @@ class ForwardProcess(nn.Module, ABC):
         self._check_sites(x0.shape, "x0")
         if self.all_states_are_data or not _device.is_host(x0.device):
             return
-        wrong = at_own_state(self.data_states.double(), x0) == 0
+        wrong = at_own_state(self.data_states.to(x0.device).double(), x0) == 0  # rows may stay on the host
         if missing is not None:
             wrong &= ~missing
         if bool(wrong.any()):
