@@ -183,6 +183,43 @@ def test_a_denoiser_that_takes_t_has_the_likelihood_of_its_chain() -> None:
     assert abs(float(found.value.exp().sum()) - 1) < 4 * float((found.stderr * found.value.exp()).norm())
 
 
+def test_sites_of_a_batch_are_revealed_at_the_time_of_the_first() -> None:
+    process = Absorbing(3, LogLinear())
+    reverse = ReverseProcess(process, Sharper.random(3, 2))
+    rows = joint_states(2, 2)
+    nodes, weights = (torch.from_numpy(each) for each in np.polynomial.legendre.leggauss(40))
+    first = (nodes + 1) / 2  # the larger of two uniform numbers, with the density 2 m
+    largest = float(-torch.expm1(-process.schedule.total(1.0)))
+    time = process.schedule.inverse_total(-torch.log1p(-largest * first))
+    with torch.no_grad():
+        log_probs = reverse.posterior(torch.full((40, 2), 2), time).log_probs
+    own = torch.stack([log_probs[:, 0, a] + log_probs[:, 1, b] for a, b in rows.tolist()]).exp()
+    truth = (own * weights * first).sum(1)
+    found = order_log_prob(reverse, rows, orders=4000, batches=2, generator=seeded())
+    assert float(((found.value.exp() - truth) / (found.stderr * truth)).abs().max()) < 4
+
+
+class TellsObserved(TableDenoiser):
+    """A table of logits that are sharper where the first site is observed, and not only revealed."""
+
+    uses_time = False  # pyright: ignore[reportAssignmentType]
+
+    def forward(self, x_t, t, *, observed=None, condition=None):
+        logits = super().forward(x_t, t, observed=observed, condition=condition).logits
+        return Posterior(logits * (1 + 3 * observed.mask[:, 0].to(logits.dtype))[:, None, None])
+
+
+def test_equal_inputs_with_other_observed_sites_are_not_merged() -> None:
+    reverse = ReverseProcess(Absorbing(4, LogLinear()), TellsObserved.random(4, 3))
+    row, masks = torch.tensor([[0, 1, 2]]), torch.tensor([[True, False, False], [False, True, False]])
+    options = {"orders": 2000, "generator": seeded()}
+    both = order_log_prob(reverse, row.expand(2, 3), observed=Observed(masks, row.expand(2, 3)), **options)
+    for place in range(2):
+        alone = order_log_prob(reverse, row, observed=Observed(masks[place : place + 1], row), **options)
+        error = math.hypot(float(both.stderr[place]), float(alone.stderr[0]))
+        assert abs(float(both.value[place] - alone.value[0])) < 4 * error + 1e-9
+
+
 GRID = [1.0, 0.7, 0.4]
 """It ends where much noise is left, so that no path has a weight that is rare and large."""
 
@@ -221,6 +258,38 @@ def test_paths_condition_on_observed_sites_and_sum_over_missing_ones() -> None:
     known = path_log_prob(reverse, rows, grid=fine, draws=1500, missing=mask, generator=seeded())
     sampled = pushforward.sample_law(Ancestral(), reverse, 2, torch.tensor(fine), "none").sum(1)
     assert torch.allclose(known.value.exp(), sampled, atol=0.02)
+
+
+def test_missing_sites_of_paths_start_from_the_prior() -> None:
+    """With little noise at time 1, where the prior differs most from any value that is filled in."""
+    process = Uniform(3, Constant(0.5))
+    law = (torch.eye(3, dtype=torch.float64) + 0.05) / (torch.eye(3, dtype=torch.float64) + 0.05).sum()
+    reverse = ReverseProcess(process, Perturbed(law, process, 0.5))
+    grid, rows = [1.0, 0.7, 0.4], torch.tensor([[0, 0], [1, 0], [2, 0]])
+    truth = pushforward.sample_law(Ancestral(), reverse, 2, torch.tensor(grid), "sample").sum(1)
+    missing = torch.tensor([[False, True]]).expand(3, 2)
+    found = path_log_prob(reverse, rows, grid=grid, draws=10_000, missing=missing, generator=seeded())
+    assert float(((found.value.exp() - truth) / (found.stderr * truth)).abs().max()) < 4
+
+
+class Recorder(TableDenoiser):
+    """A table of logits that keeps the inputs of all calls."""
+
+    def forward(self, x_t, t, *, observed=None, condition=None):
+        self.inputs = [*getattr(self, "inputs", []), x_t.clone()]
+        return super().forward(x_t, t, observed=observed, condition=condition)
+
+
+def test_observed_sites_of_paths_hold_their_values() -> None:
+    denoiser = Recorder.random(3, 2)
+    reverse = ReverseProcess(Uniform(3, Constant(3.0)), denoiser)
+    rows = joint_states(3, 2)
+    mask = torch.tensor([[False, True]]).expand(9, 2)
+    path_log_prob(reverse, rows, grid=[1.0, 0.5, 0.1], draws=20, observed=Observed(mask, rows), generator=seeded())
+    assert len(denoiser.inputs) == 3
+    for x in denoiser.inputs:
+        assert torch.equal(x[:, 1], rows[:, 1].repeat_interleave(20))
+        assert not torch.equal(x[:, 0], rows[:, 0].repeat_interleave(20))
 
 
 def test_wrong_arguments(reverse: ReverseProcess) -> None:

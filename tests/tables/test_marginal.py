@@ -10,7 +10,7 @@ import torch
 import tauleap as tl
 from tauleap.data.table.columns.condition import Condition
 from tauleap.data.table.format import TableFormat
-from tauleap.marginals import joint_of_sites
+from tauleap.marginals import counted_joint, joint_of_sites
 from tests.tables.small import exact_model, rows
 
 
@@ -136,6 +136,22 @@ def test_few_draws_are_not_certain(known: tuple[tl.Model, torch.Tensor]) -> None
         assert never.probability.tolist() == [1, 0, 0]
         assert (never.stderr > 0.5 / (samples + 1)).all()
         assert (never.stderr < 1 / samples).all()
+
+
+def test_errors_of_few_draws_and_of_fractional_weights(known: tuple[tl.Model, torch.Tensor]) -> None:
+    """The claimed variances are those over repetitions."""
+    found = [known[0].marginal("owner", {"age": (10, 33)}, samples=2, seed=seed) for seed in range(200)]
+    claimed = np.mean([each.stderr[True] ** 2 for each in found])
+    assert 0.7 < claimed / np.var([each.probability[True] for each in found]) < 1.4
+    generator = torch.Generator().manual_seed(0)
+    weights = {1: torch.tensor([1.0, 0.3, 0.02])}
+    law = torch.tensor([0.1, 0.1, 0.3, 0.1, 0.1, 0.3])
+    joints = []
+    for _ in range(400):
+        states = torch.multinomial(law, 300, replacement=True, generator=generator)
+        joints.append(counted_joint(torch.stack([states // 3, states % 3], 1), (0,), (2,), weights))
+    claimed = np.mean([float(each.stderr[0]) ** 2 for each in joints])
+    assert 0.8 < claimed / np.var([float(each.probs[0]) for each in joints]) < 1.25
 
 
 def test_too_many_combinations_are_refused_before_they_fill_the_memory(known: tuple[tl.Model, torch.Tensor]) -> None:
