@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from tauleap import _files
 from tauleap._files.printable import one_line
 from tauleap.data import limits
+from tauleap.data.sequences.fields import from_fields, to_fields
 from tauleap.data.sequences.tokens import Text
 
 
@@ -90,11 +90,7 @@ class SequenceFile(ABC):
 
     def config(self) -> dict[str, Any]:
         """Return the configuration, which can be saved as JSON."""
-        fields = dataclasses.fields(self)  # pyright: ignore[reportArgumentType] (concrete ones are dataclasses)
-        values = {field.name: getattr(self, field.name) for field in fields}
-        return {"kind": self.kind} | {
-            name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
-        }
+        return to_fields(self.kind, self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> SequenceFile:
@@ -106,11 +102,7 @@ class SequenceFile(ABC):
         Raises:
             ValueError: The configuration is not valid.
         """
-        names = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
-        given = {name: value for name, value in config.items() if name != "kind"}
-        if set(given) != names:
-            raise ValueError(f"a file of kind {cls.kind!r} must have the fields {', '.join(sorted(names))}")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        return from_fields(f"a file of kind {cls.kind!r}", cls, config)
 
 
 def numbered_lines(path: Path) -> list[str]:

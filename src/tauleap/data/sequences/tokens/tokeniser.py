@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 from tauleap.data import limits
+from tauleap.data.sequences.fields import from_fields, to_fields
 
 Text: TypeAlias = str | tuple[str | int, ...]
 """One row as users write it: a text, or a list of tokens."""
@@ -113,11 +113,7 @@ class Tokeniser(ABC):
 
     def config(self) -> dict[str, Any]:
         """Return the configuration, which can be saved as JSON."""
-        fields = dataclasses.fields(self)  # pyright: ignore[reportArgumentType] (concrete ones are dataclasses)
-        values = {field.name: getattr(self, field.name) for field in fields}
-        return {"kind": self.kind} | {
-            name: list(value) if isinstance(value, tuple) else value for name, value in values.items()
-        }
+        return to_fields(self.kind, self)
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Tokeniser:
@@ -129,11 +125,7 @@ class Tokeniser(ABC):
         Raises:
             ValueError: The configuration is not valid.
         """
-        names = {field.name for field in dataclasses.fields(cls)}  # pyright: ignore[reportArgumentType]
-        given = {name: value for name, value in config.items() if name != "kind"}
-        if set(given) != names:
-            raise ValueError(f"a tokeniser of kind {cls.kind!r} must have the fields {', '.join(sorted(names))}")
-        return cls(**{name: tuple(value) if isinstance(value, list) else value for name, value in given.items()})
+        return from_fields(f"a tokeniser of kind {cls.kind!r}", cls, config)
 
 
 def check_symbols(symbols: object, kind: str, *, types: tuple[type, ...] = (str,)) -> None:
