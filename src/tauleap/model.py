@@ -321,9 +321,6 @@ class Model(ModelQuestions):
         options |= {"batch_size": self._batch_size(batch_size), "generator": _device.new_generator(_device.CPU, seed)}
         return row_bits(self.reverse, self.form, data, observed, **options)
 
-    def _batch_size(self, given: int | None, guidance: float = 1.0) -> int:
-        return self.default_batch_size(evaluations=1 if guidance == 1 else 2) if given is None else given
-
     def __repr__(self) -> str:
         shape = "" if self.shape is None else f", shape={self.shape}"
         return f"Model({type(self.process).__name__}, {type(self.denoiser).__name__}{shape})"

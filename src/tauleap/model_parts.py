@@ -97,6 +97,9 @@ class ModelParts(ABC):
         entries = math.prod(self.shape or (1,)) * self.num_states
         return default_batch_size(self.device, entries, evaluations=evaluations, memory=memory)
 
+    def _batch_size(self, given: int | None, guidance: float = 1.0) -> int:
+        return self.default_batch_size(evaluations=1 if guidance == 1 else 2) if given is None else given
+
     def encode(self, x: Any, *, load: bool = True, incomplete: bool = False) -> Dataset:
         """Return data as a dataset of states.
 

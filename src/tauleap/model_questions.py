@@ -82,7 +82,7 @@ class ModelQuestions(ModelParts, ABC):
         if observed is not None:
             given = Observed(known_cells(data, observed, self.form), rows)
         options = {
-            "batch_size": self.default_batch_size() if batch_size is None else batch_size,
+            "batch_size": self._batch_size(batch_size),
             "observed": given,
             "missing": data.missing,
             "condition": condition,
@@ -141,7 +141,7 @@ class ModelQuestions(ModelParts, ABC):
         question = Question.of(
             self.process, self.form, self.shape, columns, {} if given is None else given, self.dependencies
         )
-        size = self.default_batch_size() if batch_size is None else batch_size
+        size = self._batch_size(batch_size)
         if self.process.mask is not None:
             generator = _device.new_generator(_device.CPU, seed)
             options = {"samples": samples, "batch_size": size, "generator": generator}
@@ -201,7 +201,7 @@ class ModelQuestions(ModelParts, ABC):
             data.known(),
             form=self.form,
             index=None if source is None or source.frame is None else source.frame.index,
-            batch_size=self.default_batch_size() if batch_size is None else batch_size,
+            batch_size=self._batch_size(batch_size),
             condition=condition,
             generator=_device.new_generator(_device.CPU, seed),
         )

@@ -57,6 +57,14 @@ class Observed:
         """
         return torch.where(self.mask, self.values, x)
 
+    def of_rows(self, rows: slice | Tensor) -> Observed:
+        """Return the pattern of some samples.
+
+        Args:
+            rows: The numbers of the samples, or a slice of them.
+        """
+        return Observed(self.mask[rows], self.values[rows])
+
     def to(self, device: torch.device) -> Observed:
         """Return the pattern on ``device``.
 
@@ -86,6 +94,21 @@ class Observed:
                     f"the observed values must be states that data can have, got {self.values[impossible][0].item()} "
                     "(the mask of an absorbing process, or a state of prior 0)"
                 )
+
+
+def select_rows(
+    observed: Observed | None, condition: Tensor | None, rows: slice | Tensor
+) -> tuple[Observed | None, Tensor | None]:
+    """Return the observed sites and the condition of some samples.
+
+    Args:
+        observed: The observed sites, or None.
+        condition: The input of the denoiser with one entry per sample, on any device, or None.
+        rows: The numbers of the samples, or a slice of them.
+    """
+    if condition is not None:
+        condition = condition[rows.to(condition.device) if isinstance(rows, Tensor) else rows]
+    return None if observed is None else observed.of_rows(rows), condition
 
 
 def check_observed(observed: object) -> Observed:

@@ -16,7 +16,7 @@ from tauleap.evaluate._check import complete_rows, reverse_of
 from tauleap.evaluate._mode import evaluating
 from tauleap.evaluate.estimate import Estimate
 from tauleap.evaluate.forward_path import Current, Estimator, Rows, forward_path, root_nodes
-from tauleap.observed import Observed, check_observed
+from tauleap.observed import Observed, check_observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling.grid import check_grid
 from tauleap.sampling.sampler import check_condition
@@ -180,7 +180,4 @@ def _batches(
     x0: States, observed: Observed | None, condition: Tensor | None, size: int, device: torch.device
 ) -> Iterator[Rows]:
     for part in torch.arange(len(x0)).split(size):
-        given = None if observed is None else Observed(observed.mask[part], observed.values[part])
-        yield Rows(
-            *(moved(value, device) for value in (x0[part], given, None if condition is None else condition[part]))
-        )
+        yield Rows(*(moved(value, device) for value in (x0[part], *select_rows(observed, condition, part))))

@@ -165,9 +165,7 @@ def bits_per_dim(
                 objective.needs,
                 t=None if by_number else t[row].to(device),
                 places=places.reshape(-1)[row].to(device) if by_number else None,
-                observed=None
-                if observed is None
-                else moved(Observed(observed.mask[pick], observed.values[pick]), device),
+                observed=None if observed is None else moved(observed.of_rows(pick), device),
                 missing=None if missing is None else moved(missing[pick], device),
                 condition=moved(
                     condition[pick.to(condition.device)] if condition is not None and by_row else condition, device

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._files import safe_read
 from tauleap.data import Dataset
 from tauleap.evaluate import Comparison, Estimate, bits_per_dim
@@ -156,7 +157,7 @@ def seconds_for_measuring(seconds: float) -> float:
 
 def _measured(model: Model, data: Dataset, seed: int, deadline: float) -> Tensor:
     """Return bits/dim of each row that is measured before the deadline."""
-    generator = torch.Generator().manual_seed(seed)
+    generator = _device.new_generator(_device.CPU, seed)
     # With many sites, few random times per row are accurate enough.
     times = max(2, min(8, 512 // math.prod(data.shape)))
     size = max(1, min(256, model.default_batch_size() // times))

@@ -16,7 +16,7 @@ from tauleap.denoise.deferred import Deferred
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import check_defined
 from tauleap.noise import ForwardProcess, Kernel, RankOneProcess
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse.absorbing import AbsorbingStructure
 from tauleap.reverse.base import (
     CorrectorJumps,
@@ -349,8 +349,7 @@ class ReverseAt:
         if rows is None:
             return self._predicted()
         t = self.t[rows.to(self.t.device)] if isinstance(self.t, Tensor) and self.t.ndim else self.t
-        observed = None if self.observed is None else Observed(self.observed.mask[rows], self.observed.values[rows])
-        condition = None if self.condition is None else self.condition[rows.to(self.condition.device)]
+        observed, condition = select_rows(self.observed, self.condition, rows)
         return ReverseAt(self.reverse, self.x[rows], t, observed, condition, checked=True).posterior
 
     def _over_data_states(self, posterior: Posterior, source: str) -> Posterior:

@@ -103,7 +103,7 @@ def draw_conditions(
     weight = (log_weight - log_weight.max()).exp()
     effective = min(float(n), weighted.effective_size)
     chosen = _resampled(weight, n, generator).to(observed.values.device)
-    return ConditionDraw(Observed(observed.mask[chosen], observed.values[chosen]), True, effective, total)
+    return ConditionDraw(observed.of_rows(chosen), True, effective, total)
 
 
 class WeightedRows(NamedTuple):

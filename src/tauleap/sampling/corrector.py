@@ -12,7 +12,7 @@ from tauleap._shapes import States
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
 from tauleap.noise import ForwardProcess
-from tauleap.observed import Observed, check_observed
+from tauleap.observed import Observed, check_observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import check_rates
 from tauleap.sampling.gibbs import Selection, check_gibbs, check_selection, gibbs_step
@@ -20,7 +20,6 @@ from tauleap.sampling.sampler import (
     Sampler,
     StepInfo,
     check_condition,
-    select_samples,
 )
 from tauleap.sampling.tau_leaping import MultipleJumps, check_adding, check_multiple_jumps, leap
 
@@ -233,7 +232,7 @@ def _gillespie(
     going, evaluated = torch.arange(len(x), device=x.device), 0
     while len(going):
         here = out[going]
-        here_observed, here_condition = select_samples(observed, condition, going)
+        here_observed, here_condition = select_rows(observed, condition, going)
         at = reverse.at(here, t, observed=here_observed, condition=here_condition, checked=True)
         outgoing = at.deferred().corrector_jumps
         exits = check_rates(outgoing.exit_rate)

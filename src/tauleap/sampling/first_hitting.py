@@ -11,9 +11,9 @@ from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
 from tauleap.noise.absorbing import mask_of
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 _SMALLEST = 2.0**-54
 """Below every uniform draw but 0, which are multiples of 2**-53."""
@@ -66,7 +66,7 @@ class FirstHitting(Sampler):
         for turn, going in enumerate(order[:many] for many in filled.sum(0).tolist() if many):
             here = out[going]
             masked = (free[going] & (here == mask)).flatten(1)
-            here_observed, here_condition = select_samples(observed, condition, going)
+            here_observed, here_condition = select_rows(observed, condition, going)
             # The posterior of masked sites does not depend on the time, and at time 0 there is none.
             times = schedule.inverse_total(-torch.log1p(-moved[going, turn])).clamp(max(s, min(_EARLIEST, t)), t)
             at = reverse.at(here, times, observed=here_observed, condition=here_condition, checked=True).deferred()

@@ -8,11 +8,11 @@ from torch import Tensor
 from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.noise import ForwardProcess
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.at import structure_of
 from tauleap.reverse.base import check_rates
-from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class FirstJump(Sampler):
@@ -66,7 +66,7 @@ class FirstJump(Sampler):
             return x, StepInfo.count(x, x, evaluations=middle.evaluations, observed=observed)
 
         here, times = x[going], times[going]
-        here_observed, here_condition = select_samples(observed, condition, going)
+        here_observed, here_condition = select_rows(observed, condition, going)
         posterior = start.posterior.rearranged(lambda values: values[going])
         posterior = reverse.with_own_evidence(posterior, here, t, here, times)
         outgoing = reverse.at(here, times, observed=here_observed, posterior=posterior, checked=True).jumps

@@ -20,7 +20,7 @@ from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
-from tauleap.observed import Observed, check_observed
+from tauleap.observed import Observed, check_observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.final import Final, fill_masked
@@ -213,8 +213,7 @@ def sample(
                 times,
                 trace_times,
                 final,
-                None if observed is None else _part_of(observed, part, device),
-                None if condition is None else condition[part].to(device),
+                *(moved(value, device) for value in select_rows(observed, condition, part)),
                 _device.new_generator(
                     device if generator is None else generator.device, derive_seed(base, "block", block)
                 ),
@@ -346,7 +345,3 @@ def _trace_times(trace: object, times: list[float]) -> frozenset[float]:
         if not times[-1] <= float(t) <= times[0]:
             raise ValueError(f"trace must hold times of the run, from {times[0]} to {times[-1]}, got {t}")
     return frozenset(min(times, key=lambda s: abs(s - float(t))) for t in requested)
-
-
-def _part_of(observed: Observed, part: slice, device: torch.device) -> Observed:
-    return Observed(observed.mask[part].to(device), observed.values[part].to(device))

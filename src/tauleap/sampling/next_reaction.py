@@ -9,10 +9,10 @@ from torch import Tensor
 
 from tauleap import _check, _draw
 from tauleap._shapes import States
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import check_rates
-from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class NextReaction(Sampler):
@@ -66,7 +66,7 @@ class NextReaction(Sampler):
             going = torch.arange(len(x), device=x.device)
             while len(going):
                 here = out[going]
-                here_observed, here_condition = select_samples(observed, condition, going)
+                here_observed, here_condition = select_rows(observed, condition, going)
                 at = reverse.at(here, middle, observed=here_observed, condition=here_condition, checked=True)
                 outgoing = at.deferred().jumps
                 exits = check_rates(outgoing.exit_rate)

@@ -14,9 +14,9 @@ from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.noise import ForwardProcess
 from tauleap.noise.absorbing import mask_of
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 _NEED = "Planned() fills masked sites, which only Absorbing noise has", "write Ancestral()"
 Order = Literal["random", "confidence", "margin", "entropy"]
@@ -90,7 +90,7 @@ class Planned(Sampler):
         cost = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         evaluated, going = 0, (plan.remaining(out) > 0).nonzero().squeeze(-1)
         while len(going):
-            here_observed, here_condition = select_samples(observed, condition, going)
+            here_observed, here_condition = select_rows(observed, condition, going)
             times = plan.times(out, t)[going]
             at = reverse.at(out[going], times, observed=here_observed, condition=here_condition, checked=True)
             evaluated += len(going)

@@ -167,13 +167,3 @@ def check_condition(condition: object, number: int) -> None:
         raise ValueError(
             f"condition must have one entry per sample, {number}, along its first axis, got {tuple(condition.shape)}"
         )
-
-
-def select_samples(
-    observed: Observed | None, condition: Tensor | None, which: Tensor
-) -> tuple[Observed | None, Tensor | None]:
-    """Return the observed sites and the condition of the samples ``which``."""
-    return (
-        None if observed is None else Observed(observed.mask[which], observed.values[which]),
-        None if condition is None else condition[which],
-    )

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from tauleap import _draw
 from tauleap._shapes import States
-from tauleap.observed import Observed
+from tauleap.observed import Observed, select_rows
 from tauleap.reverse import ReverseProcess
 from tauleap.reverse.base import check_rates
-from tauleap.sampling.sampler import Sampler, StepInfo, select_samples
+from tauleap.sampling.sampler import Sampler, StepInfo
 
 
 class Uniformization(Sampler):
@@ -60,7 +60,7 @@ class Uniformization(Sampler):
             if not len(going):
                 break
             here, c = out[going], clock[going]
-            here_observed, here_condition = select_samples(observed, condition, going)
+            here_observed, here_condition = select_rows(observed, condition, going)
             times = schedule.inverse_total(c).clamp(s, t)
             kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
             at = reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel)

@@ -129,7 +129,7 @@ def _seconds_per_step(recipe: Recipe, fabric: Fabric, accumulate: int) -> float:
     """Return the median time of a few steps on this rank's part of a batch, with a model that is then discarded."""
     data, _ = recipe.data()
     device = fabric.device
-    generator = torch.Generator(_device.generator_device(device)).manual_seed(0)
+    generator = _device.new_generator(device, 0)
     with _device.fork_default_rng(device):
         model = recipe.model()
         model.reverse.to(device)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._permutation import Permutation
 from tauleap._seeds import derive_seed
 
@@ -52,6 +53,6 @@ class Order:
         if self.rows > _LISTED:
             return Permutation(self.rows, seed).take(torch.arange(offset, min(offset + count, self.rows)))
         if epoch != self._epoch:
-            generator = torch.Generator().manual_seed(seed)
+            generator = _device.new_generator(_device.CPU, seed)
             self._epoch, self._permutation = epoch, torch.randperm(self.rows, generator=generator)
         return self._permutation[offset : offset + count]

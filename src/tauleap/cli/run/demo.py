@@ -211,7 +211,7 @@ def _draw(model: Model, size: Size, seed: int) -> tuple[dict[str, Tensor], dict[
     """Return samples by exact simulation and by tau-leaping, and their numbers of network evaluations."""
     x, evaluations = {}, {}
     for name, grid in (("exact simulation", [1.0, END]), ("tau-leaping", uniform_grid(99))):
-        generator = torch.Generator().manual_seed(seed)
+        generator = _device.new_generator(_device.CPU, seed)
         got = sample(model.reverse, _SAMPLERS[name], (size.draws, 2), grid=grid, generator=generator)
         x[name], evaluations[name] = got.x0, round(got.info.evaluations, 1)
     return x, evaluations
@@ -224,10 +224,10 @@ def _distance(x: Tensor, data: Tensor) -> dict[str, float | int]:
 
 def _bits(model: Model, size: Size, seed: int) -> dict[str, float | int]:
     """Return bits/dim of the trained and the exact denoiser on the same points and noise, and the entropy."""
-    points = tau_points(size.rows, generator=torch.Generator().manual_seed(seed + 1))
+    points = tau_points(size.rows, generator=_device.new_generator(_device.CPU, seed + 1))
     each = []
     for reverse in (model.reverse, exact_reverse()):
-        noise = torch.Generator().manual_seed(seed)
+        noise = _device.new_generator(_device.CPU, seed)
         each.append(bits_per_dim(reverse, points, samples=16, per_datapoint=True, generator=noise).value)
     trained, exact, more = (Estimate.of_mean(values) for values in (*each, each[0] - each[1]))
     law, nat = tau_pmf(), 2 * math.log(2)  # two dimensions, in bits
@@ -251,7 +251,12 @@ def _film(model: Model, size: Size, seed: int) -> Iterator[Figure]:
     grid = uniform_grid(2 * size.frames)
     moments = (torch.linspace(1.0, END**0.5, size.frames, dtype=torch.float64) ** 2).tolist()
     got = sample(
-        model.reverse, TauLeaping(), (1500, 2), grid=grid, trace=moments, generator=torch.Generator().manual_seed(seed)
+        model.reverse,
+        TauLeaping(),
+        (1500, 2),
+        grid=grid,
+        trace=moments,
+        generator=_device.new_generator(_device.CPU, seed),
     )
     trace = got.trace
     if trace is not None:

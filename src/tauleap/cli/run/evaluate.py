@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import torch
 
+from tauleap import _device
 from tauleap.cli.commands.evaluate import Evaluate
 from tauleap.cli.model import load_model
 from tauleap.cli.observed import observed_mask
@@ -45,7 +46,7 @@ def run(options: Evaluate) -> None:
         mask,
         samples=options.samples,
         batch_size=model.default_batch_size(),
-        generator=torch.Generator().manual_seed(options.seed),
+        generator=_device.new_generator(_device.CPU, options.seed),
         condition=data.condition,
         progress=not options.json,
     )

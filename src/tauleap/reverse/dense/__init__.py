@@ -1,1 +1,4 @@
-"""The formula with matrices, for any kernel: ``rates`` has the formula, ``loss`` the ELBO, ``draws`` the samplers."""
+"""The formula with matrices, for any kernel.
+
+``rates`` has the formula, ``loss`` the ELBO, ``destinations`` where sites jump.
+"""

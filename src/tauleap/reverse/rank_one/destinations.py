@@ -1,6 +1,6 @@
 """Exit rates and destinations in O(S) per site.
 
-The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``coefficients``), for
+The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``rates``), for
 rates as for the probabilities of a step. So the exit rate needs p(x) alone, and the coefficients depend on a site
 through pi_x only.
 
@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -31,7 +32,9 @@ from tauleap.denoise import Posterior
 from tauleap.noise import RankOneKernel, RankOneProcess
 from tauleap.noise.kernel import along_batch, at_own_state
 from tauleap.reverse.base import OutgoingJumps
-from tauleap.reverse.rank_one.coefficients import Coefficients
+
+if TYPE_CHECKING:
+    from tauleap.reverse.rank_one.rates import Coefficients
 
 _HALVINGS = 50  # of the interval of noise: the time is exact to float64
 _ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result

@@ -15,10 +15,9 @@ from tauleap._shapes import States
 from tauleap.noise.kernel import along_batch, at_own_state
 from tauleap.noise.rank_one import LawFacts, mass_elsewhere
 from tauleap.reverse.base import LossRequest, LossResult
-from tauleap.reverse.rank_one.coefficients import Coefficients
 
 if TYPE_CHECKING:
-    from tauleap.reverse.rank_one.rates import RankOneExpectation
+    from tauleap.reverse.rank_one.rates import Coefficients, RankOneExpectation
 
 _LARGE_BLOCKS = 2**20  # entries: work per site has an overhead per block that work per state has not
 _SMALL_BLOCKS = 2**16  # entries: temporary results stay in the cache
@@ -102,7 +101,7 @@ class _Given(NamedTuple):
 
         weight = None if request.weight is None else along_batch(request.weight, x0.ndim)
         known = expectation.x0_is_x if expectation.any_known else None
-        coefficients = Coefficients(*map(per_site, expectation.coefficients))  # pyright: ignore
+        coefficients = expectation.coefficients._make(map(per_site, expectation.coefficients))
         return _Given(per_site(expectation.x), per_site(x0), coefficients, per_site(known), per_site(weight))  # pyright: ignore
 
     def at(self, part: slice | Tensor) -> _Given:
@@ -111,7 +110,7 @@ class _Given(NamedTuple):
         def some(value: Tensor | None) -> Tensor | None:
             return None if value is None else value[part]
 
-        coefficients = Coefficients(*map(some, self.coefficients))  # pyright: ignore
+        coefficients = self.coefficients._make(map(some, self.coefficients))
         return _Given(self.x[part], self.x0[part], coefficients, some(self.known), some(self.weight))
 
 

@@ -4,12 +4,21 @@
     kappa   = (1 - alpha) pi_x / q(x | x),        q(x | x) = alpha + (1 - alpha) pi_x
 
 with beta the schedule's rate times the base rate of the process. The ratios are these without beta, divided by pi_x.
+
+Rates to a state v and probabilities of a step to v are a multiple of p plus a multiple of pi,
+
+    h_v = f p(v) + (k_own p(x) + k_other (1 - p(x))) pi_v       v != x
+    h_x =           e_own p(x) + e_other (1 - p(x))
+
+and depend on a site through pi_x only. If pi_x = 0, or before any noise, x can only come from x0 = x, and f and k
+are 0. ``rate_coefficients`` and ``step_coefficients`` derive them, for the loss and the destinations too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +32,6 @@ from tauleap.noise.kernel import along_batch
 from tauleap.noise.schedule import times_on
 from tauleap.reverse.base import ExpectationOfLogits, OutgoingJumps, Reversal, Structure, replaced_logits
 from tauleap.reverse.bound import RankOneBound
-from tauleap.reverse.rank_one.coefficients import Coefficients, rate_coefficients, step_coefficients
 from tauleap.reverse.rank_one.destinations import FirstJumpClock, RankOneJumps
 from tauleap.reverse.rank_one.loss import rank_one_loss
 
@@ -31,6 +39,75 @@ _SMALLEST_LAW = 1e-36  # from here on float32 has normal numbers for a probabili
 _SMALLEST_FACTOR = 1e-30  # a factor of pi below it, times a probability, is too small for float32
 _LARGEST_RATIO = 1e36  # of h / c: float32 ends at 3e38, and sums of such ratios are weighted by pi
 _LARGEST_IN_FLOAT32 = 1e30  # a larger factor times a small probability needs float64
+
+
+class Coefficients(NamedTuple):
+    """Hold the coefficients in float64, () or with axes that broadcast with x."""
+
+    f: Tensor
+    k_own: Tensor
+    k_other: Tensor
+    e_own: Tensor | None = None
+    e_other: Tensor | None = None
+
+
+def rate_coefficients(pi_x: Tensor, beta: Tensor, alpha: Tensor, one_minus_alpha: Tensor) -> Coefficients:
+    """Return the coefficients of the reverse rates, for which h_x is 0.
+
+        f = beta alpha / (1 - alpha),        k_own = beta (1 - alpha) pi_x / q(x | x),        k_other = beta
+
+    Args:
+        pi_x: the stationary probability of each site's state.
+        beta: the schedule's rate times the base rate of the process.
+        alpha: the probability that a site has not been redrawn.
+        one_minus_alpha: its complement, computed without cancellation.
+    """
+    q_x_elsewhere = one_minus_alpha * pi_x
+    kappa = q_x_elsewhere / (alpha + q_x_elsewhere)
+    return _zero_if_known(q_x_elsewhere, beta * (alpha / one_minus_alpha), beta * kappa, beta)
+
+
+def step_coefficients(
+    pi_x: Tensor,
+    a: Tensor,
+    one_minus_a: Tensor,
+    b: Tensor,
+    one_minus_b: Tensor,
+    alpha: Tensor,
+    one_minus_alpha: Tensor,
+) -> Coefficients:
+    """Return the coefficients of a step from t to s.
+
+        f       = (1 - b) a / (1 - alpha)
+        k_own   = (1 - b) (1 - a) pi_x / q(x | x)          e_own   = q_t|s(x | x) (a + (1 - a) pi_x) / q(x | x)
+        k_other = (1 - b) (1 - a) / (1 - alpha)            e_other = q_t|s(x | x) (1 - a) / (1 - alpha)
+
+    Args:
+        pi_x: the stationary probability of each site's state.
+        a: the alpha of q_s|0.
+        one_minus_a: its complement.
+        b: the alpha of q_t|s.
+        one_minus_b: its complement.
+        alpha: that of q_t|0, which is a b.
+        one_minus_alpha: its complement.
+    """
+    q_xx = alpha + one_minus_alpha * pi_x
+    q_xx = torch.where(q_xx == 0, 1.0, q_xx)  # x has probability 0: any number will do
+    inverse = torch.where(one_minus_alpha == 0, 0.0, 1 / one_minus_alpha)
+    m_own, m_other = one_minus_a * pi_x / q_xx, one_minus_a * inverse
+    stays = b + one_minus_b * pi_x
+    moving = _zero_if_known(
+        one_minus_alpha * pi_x, one_minus_b * a * inverse, one_minus_b * m_own, one_minus_b * m_other
+    )
+    return moving._replace(e_own=stays * (a / q_xx + m_own), e_other=stays * m_other)
+
+
+def _zero_if_known(q_x_elsewhere: Tensor, f: Tensor, k_own: Tensor, k_other: Tensor) -> Coefficients:
+    """Return f and k, set to 0 where x0 must be x; the given values may be NaN there."""
+    known = q_x_elsewhere == 0
+    if _device.is_host(known.device) and not bool(known.any()):
+        return Coefficients(f, k_own, k_other)
+    return Coefficients(*(torch.where(known, 0.0, value) for value in (f, k_own, k_other)))
 
 
 class RankOneStructure(Structure):
@@ -149,7 +226,7 @@ class RankOneReversal(Reversal):
 
 
 class RankOneExpectation(ExpectationOfLogits):
-    """Evaluate h by its coefficients (see ``coefficients``).
+    """Evaluate h by its coefficients (see :class:`Coefficients`).
 
     Args:
         x: states.
