@@ -148,15 +148,13 @@ def steady_output() -> Iterator[Output]:
         sys.stdout, sys.stderr = before
 
 
-def print_result(as_json: bool, facts: dict[str, Any], lines: list[str]) -> None:
+def print_result(result: dict[str, Any] | list[str]) -> None:
     """Print the result of a command.
 
     Args:
-        as_json: The value of ``--json``.
-        facts: The result as a JSON object.
-        lines: The result as text.
+        result: A JSON object, for ``--json``, or lines of text.
     """
-    print(json.dumps(facts, allow_nan=False) if as_json else printable("\n".join(lines), lines=True))
+    print(json.dumps(result, allow_nan=False) if isinstance(result, dict) else printable("\n".join(result), lines=True))
 
 
 def with_progress_bar(items: Sequence[T], title: str, *, show: bool) -> Iterable[T]:

@@ -17,6 +17,7 @@ to leave the mask, and to stay is equally probable with and without x0.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -37,6 +38,7 @@ _SMALLEST = 2.0**-54
 """Below every uniform draw but 0, which are multiples of 2**-53."""
 
 
+@dataclass(eq=False)
 class AbsorbingStructure(Structure):
     """Implement the formula for processes that declare a mask.
 
@@ -45,18 +47,18 @@ class AbsorbingStructure(Structure):
         general: The formula by the structure of its kernels, for results with one number per state.
     """
 
-    def __init__(self, process: ForwardProcess, general: Structure) -> None:
-        self.process, self._general = process, general
+    process: ForwardProcess
+    general: Structure
 
     knows_first_jump = True
     draws_sites_first = True
 
     @property
     def mixes(self) -> bool:
-        return self._general.mixes
+        return self.general.mixes
 
     def at(self, x: States, t: Time, kernel: Kernel | None = None) -> AbsorbingReversal:
-        return AbsorbingReversal(self.process, self._general.at(x, t, kernel), x, t)
+        return AbsorbingReversal(self.process, self.general.at(x, t, kernel), x, t)
 
     def with_own_evidence(self, posterior: Posterior, x: States, t: Time, y: States, s: Time) -> Posterior:
         """Return the same prediction at masked sites: the mask has the same probability from every data state.
@@ -74,7 +76,7 @@ class AbsorbingStructure(Structure):
         return Posterior(Mapped(posterior.parametrisation, certain), over_data_states=posterior.over_data_states)
 
     def exit_bound(self, low: float, high: float) -> ExitBound:
-        return self._general.exit_bound(low, high)
+        return self.general.exit_bound(low, high)
 
     def first_jump(
         self, x: States, t: float, s: float, posterior: Posterior, free: SiteMask, generator: torch.Generator | None

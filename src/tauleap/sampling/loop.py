@@ -20,7 +20,7 @@ from tauleap._shapes import States
 from tauleap.denoise import Posterior
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
-from tauleap.observed import Observed, check_observed, select_rows
+from tauleap.observed import Observed, check_observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling._progress import reporting
 from tauleap.sampling.final import Final, fill_masked
@@ -213,7 +213,8 @@ def sample(
                 times,
                 trace_times,
                 final,
-                *(moved(value, device) for value in select_rows(observed, condition, part)),
+                None if observed is None else observed.of_rows(part).to(device),
+                None if condition is None else condition[part].to(device),
                 _device.new_generator(
                     device if generator is None else generator.device, derive_seed(base, "block", block)
                 ),

@@ -76,7 +76,7 @@ def run(options: Complete, file: Path | None, out: Path) -> None:
     }
     shown = _shown(form, done, files[0])
     lines = [*report, shown, f"sampled by {done.plan}", f"{line}: {files_line(files, out)}"]
-    print_result(options.json, facts, lines)
+    print_result(facts if options.json else lines)
 
 
 def complete(options: Complete, model: Model, form: Format, data: Dataset, file: Path | None) -> Completions:

@@ -164,7 +164,8 @@ def run(options: Demo) -> None:
         "  docs/samplers.md",
         "      choose between the samplers of the table",
     ]
-    print_result(options.json, {"files": [str(path) for path in files.values()], "metrics": metrics}, lines)
+    facts = {"files": [str(path) for path in files.values()], "metrics": metrics}
+    print_result(facts if options.json else lines)
 
 
 def _plan(size: Size, model: Path | None) -> dict[tuple[str, int], Work]:

@@ -60,4 +60,4 @@ def play(out: Path, *, steps: int, seed: int, as_json: bool = False, model: Mode
     lines = [f"{name}:\n  {form.preview(row[None], 1)}" for name, row in zip(names, x, strict=True)]
     facts = {"files": [str(path) for path in (*files, picture)], "melodies": form.pitches(x).tolist()}
     lines += [f"piano rolls: {picture}", f"MIDI and sound: {len(files)} files in {out}"]
-    print_result(as_json, facts, lines)
+    print_result(facts if as_json else lines)

@@ -83,7 +83,7 @@ def run(options: Evaluate) -> None:
     if independent is not None:
         unit = "bits/dim" if data.sequences is None else "bits per symbol"
         lines.append(f"{independent:.4f} {unit} of the baseline: independent sites, with the frequencies of these rows")
-    print_result(options.json, facts, lines)
+    print_result(facts if options.json else lines)
 
 
 def _finite(number: float) -> float | None:

@@ -20,7 +20,7 @@ def run(options: Info) -> None:
     """
     model, form = load_model(options.run_folder, options.device)
     facts = _facts(model, form, options.run_folder)
-    print_result(options.json, facts, _lines(facts))
+    print_result(facts if options.json else _lines(facts))
 
 
 def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:

@@ -65,7 +65,7 @@ def predict(
     facts: dict[str, Any] = {"run": str(options.run_folder), "mode": options.mode, "rows": len(data), "filled": filled}
     facts |= {"files": [str(path) for path in files], "read": report}
     line = f"{filled} values of {len(data)} rows predicted: {files_line(files, out)}"
-    print_result(options.json, facts, [*report, *_shown(form, files[0]), line])
+    print_result(facts if options.json else [*report, *_shown(form, files[0]), line])
 
 
 def _write_probabilities(tables: dict[str, Any], folder: Path) -> str:

@@ -138,23 +138,26 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     broken = _Violations(model) if model.dependencies else None
     look = None if broken is None else broken.add
     done = draw_to(out, model, form, request, given, shard=shard, progress=not options.json, look=look)
-    facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
-    facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing, "sampling": plan.as_json()}
-    facts |= {} if broken is None or not broken.rows else {"violations": broken.as_json()}
-    facts |= {} if conditions is None else {"conditions": conditions.as_json()}
+    if options.json:
+        facts: dict[str, Any] = {"run": str(options.run_folder), "n": options.n}
+        facts |= {"files": [str(path) for path in done.files], "missing_parts": done.missing}
+        facts |= {"sampling": plan.as_json()}
+        facts |= {} if broken is None or not broken.rows else {"violations": broken.as_json()}
+        facts |= {} if conditions is None else {"conditions": conditions.as_json()}
+        return print_result(facts)
     if not done.files:
         parts = math.ceil(request.n / request.batch_size)
         lines = [f"shard {shard} is done; the other shards have {done.missing} of {parts} blocks left"]
         if shard.count > parts:
             lines.append(f"{options.n} samples are {parts} blocks of {request.batch_size}: a smaller --batch-size")
             lines[-1] += f" would use all {shard.count} shards"
-        return print_result(options.json, facts, lines)
+        return print_result(lines)
     lines = ["already complete:"]
     if done.first is not None:
         lines = [form.preview(done.first, min(3, form.preview_rows), seed=options.seed), f"sampled by {plan}"]
     lines += [] if broken is None or not broken.rows else [str(broken)]
     lines += [] if conditions is None else [str(conditions)]
-    return print_result(options.json, facts, [*lines, f"{options.n} samples: {files_line(done.files, out)}"])
+    return print_result([*lines, f"{options.n} samples: {files_line(done.files, out)}"])
 
 
 def draw_to(
@@ -184,7 +187,6 @@ def draw_to(
     blocks = Blocks(out, asdict(request), later, request.n, request.batch_size, form.shape, form.num_states)
     corrector = request.correctors, request.corrector_scale, request.corrector_start
     sampler = cast(Sampler, make_sampler(request.sampler, request.sampler_option, *corrector))
-    sampler.check(model.process)
 
     def make(first: int, rows: int) -> Tensor:
         x = _make(blocks, first, rows, model, sampler, request, given)

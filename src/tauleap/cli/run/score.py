@@ -75,7 +75,7 @@ def run(options: Score, out: Path) -> None:
     lines.append(
         f"{number:,} of {int(known.sum()):,} cells of {len(data):,} row{'s' * (len(data) != 1)} are marked: {out}"
     )
-    print_result(options.json, facts, lines)
+    print_result(facts if options.json else lines)
 
 
 def _marked(found: Surprise, fraction: float) -> dict[int, list[dict[str, Any]]]:

@@ -93,7 +93,8 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
     if done is None:  # another rank, and the first one prints
         return
     if done.stopped.startswith("SIG"):
-        print_result(options.json, facts_of(done, out), [f"{done.stopped}: {out}", f"to resume: {resume_command()}"])
+        lines = [f"{done.stopped}: {out}", f"to resume: {resume_command()}"]
+        print_result(facts_of(done, out) if options.json else lines)
         raise SystemExit(128 + signal.Signals[done.stopped])
     files = files_line(done.files, out / "samples")
     lines, facts = [done.preview, f"samples: {files}, sampled by {done.plan}"], facts_of(done, out)
@@ -101,7 +102,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
         facts["train_longer"] = _longer_command(options, longer(done.model.about), out)
         lines.append(f"next: {facts['train_longer']}  # trains longer")
     lines += [f"next: {line}" for line in next_commands(out, loaded, path)]
-    print_result(options.json, facts, lines)
+    print_result(facts if options.json else lines)
 
 
 def _open_options(options: Train) -> dict[str, Any]:
@@ -138,7 +139,7 @@ def run_recipe(options: Train) -> None:
     lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
     if result.stopped != "finished":
         lines.append(f"to resume: {resume_command()}")
-    print_result(options.json, facts | {"checkpoint": str(result.checkpoint)}, lines)
+    print_result(facts | {"checkpoint": str(result.checkpoint)} if options.json else lines)
     if result.stopped.startswith("SIG"):
         raise SystemExit(128 + signal.Signals[result.stopped])
 

@@ -22,6 +22,7 @@ A step to an earlier time has the same form, with the kernels to that time and f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -44,6 +45,7 @@ _LARGEST = 512  # states up to which tables with S^3 / 32 entries are small
 _SETTLED = 0.75  # the fraction of draws that the extremes must settle for rejection to pay
 
 
+@dataclass(eq=False)
 class DenseJumps(OutgoingJumps):
     """Draw v != x by ``scale rates_into(v, x) sum_x0 p(x0) q_s0(v | x0) / q_t0(x | x0)``; rates_into(x, x) is 0.
 
@@ -53,19 +55,18 @@ class DenseJumps(OutgoingJumps):
     lead to s too.
     """
 
-    def __init__(
-        self,
-        x: States,
-        posterior: Posterior,
-        q_t0: DenseKernel,
-        q_s0: DenseKernel,
-        rates_into: DenseKernel,
-        scale: Tensor,
-        cache_owner: DenseKernel,
-    ) -> None:
-        self.x, self.posterior, self.scale, self.cache_owner = x, posterior, scale, cache_owner
-        self.q_t0, self.q_s0, self.rates_into = q_t0, q_s0, rates_into
-        self.size = q_t0.matrix.shape[-1]
+    x: States
+    posterior: Posterior
+    q_t0: DenseKernel
+    q_s0: DenseKernel
+    rates_into: DenseKernel
+    scale: Tensor
+    cache_owner: DenseKernel
+
+    @property
+    def size(self) -> int:
+        """The number of states."""
+        return self.q_t0.matrix.shape[-1]
 
     @cached_property
     @full_precision

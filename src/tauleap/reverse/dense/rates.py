@@ -6,6 +6,7 @@ A kernel that is not a matrix is converted by reading its rows, so that the four
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property
 
 import torch
@@ -35,11 +36,11 @@ _BLOCK_ENTRIES = 2**18  # of the logits: intermediate results stay in the cache
 _SCALED_ENTRIES = 2**16  # of the rates, from which on scaling them takes longer than a new matrix (20 us)
 
 
+@dataclass(eq=False)
 class DenseStructure(Structure):
     """Define the formula for any process whose sites have the same kernel."""
 
-    def __init__(self, process: ForwardProcess) -> None:
-        self.process = process
+    process: ForwardProcess
 
     @property
     def mixes(self) -> bool:
@@ -61,16 +62,19 @@ class DenseStructure(Structure):
         return DenseBound(self.process, low, high)
 
 
+@dataclass(eq=False)
 class DenseReversal(Reversal):
     """Evaluate the formula at states x and time t; q_t|0 is computed when it is needed, unless it is given."""
 
-    def __init__(self, process: ForwardProcess, x: States, t: Time, kernel: Kernel | None) -> None:
-        self.process, self.x, self.t, self._kernel = process, x, t, kernel
+    process: ForwardProcess
+    x: States
+    t: Time
+    kernel: Kernel | None
 
     @cached_property
     def q_t0(self) -> DenseKernel:
         """q_t|0 as a matrix, or as one matrix per sample."""
-        return _matrix(self.process, self.t, kernel=self._kernel)
+        return _matrix(self.process, self.t, kernel=self.kernel)
 
     @cached_property
     def beta(self) -> Tensor:

@@ -17,6 +17,7 @@ are 0. ``rate_coefficients`` and ``step_coefficients`` derive them, for the loss
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -110,13 +111,13 @@ def _zero_if_known(q_x_elsewhere: Tensor, f: Tensor, k_own: Tensor, k_other: Ten
     return Coefficients(*(torch.where(known, 0.0, value) for value in (f, k_own, k_other)))
 
 
+@dataclass(eq=False)
 class RankOneStructure(Structure):
     """Define the formula for rank-one kernels, whose sites may have different stationary distributions."""
 
-    knows_first_jump = True
+    process: RankOneProcess
 
-    def __init__(self, process: RankOneProcess) -> None:
-        self.process = process
+    knows_first_jump = True
 
     @property
     def mixes(self) -> bool:
