@@ -580,6 +580,21 @@ def test_sites_of_a_process_must_be_those_of_the_model(tmp_path: Path) -> None:
     refused(model.save(tmp_path / "m"), message)
 
 
+def test_states_of_a_process_must_be_those_of_the_data_format(tmp_path: Path) -> None:
+    mlp = network.ResidualMLP(4, (2,), width=4, hidden=4, depth=1)
+    for sizes, form, message in (
+        ([2, 3], old_table({"a": ["x", "y"], "b": ["1", "2"]}), r"has 3 states of data at site \(1,\), .* has 2"),
+        ([2, 2], old_table({"a": ["x", "y"], "b": ["1", "2", "3"]}), r"has 2 states of data at site \(1,\), .* has 3"),
+        ([3, 3], ArrayFormat((2,), 0, 9, None, True, "int64"), r"has 3 states of data at site \(0,\), .* has 9"),
+    ):
+        process = noise.Absorbing(4, noise.LogLinear(), sizes=torch.tensor(sizes))
+        with pytest.raises(ValueError, match=message):
+            Model(process, denoise.NetworkDenoiser(mlp), shape=(2,), form=form)
+        model = Model(process, denoise.NetworkDenoiser(mlp), shape=(2,))
+        model.form = form
+        refused(model.save(tmp_path / "m"), message)
+
+
 def old_table(categories: dict[str, list[str]]) -> Format:
     """Return the form of a table of an earlier version, which may have sites of one category."""
     columns, texts = list(categories), list(categories.values())

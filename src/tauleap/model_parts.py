@@ -49,6 +49,8 @@ class ModelParts(ABC):
             process._check_sites(torch.Size((1, *self.shape)), "shape")
             if form is not None and form.shape != self.shape:
                 raise ValueError(f"shape is {self.shape}, but that of the data format ({form.kind}) is {form.shape}")
+            if form is not None:
+                _check_states(process, form)
         self.about: dict[str, Any] = dict(about or {})
 
     @property
@@ -165,3 +167,18 @@ class ModelParts(ABC):
 
     @abstractmethod
     def __repr__(self) -> str: ...
+
+
+def _check_states(process: ForwardProcess, form: Format) -> None:
+    """Check that data can have the states of a format, at every site, and no others."""
+    states = torch.arange(process.num_states)
+    sizes = torch.full(form.shape, form.num_states) if form.sizes is None else form.sizes
+    allowed = process.data_states.cpu().expand(*form.shape, process.num_states)
+    counts = allowed.sum(-1)
+    wrong = (allowed != (states < sizes[..., None])).any(-1) | (sizes > process.num_states)
+    if wrong.any():
+        site = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(
+            f"the process has {int(counts[site]):,} states of data at site {site}, but the data format ({form.kind}) "
+            f"has {int(sizes[site]):,}"
+        )

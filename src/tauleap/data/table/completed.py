@@ -15,6 +15,7 @@ from tauleap.data.table.columns import Cells, Column, DecodedTable, FreeTextColu
 from tauleap.data.table.columns.cells import objects
 from tauleap.data.table.columns.encoder import readable_cells
 from tauleap.data.table.columns.frame import column_series
+from tauleap.data.table.columns.frame_types import column_name
 
 
 def drawn_cells(encoder: TableEncoder, source: RawTable, observed: np.ndarray) -> np.ndarray:
@@ -101,7 +102,7 @@ def _sites(encoder: TableEncoder) -> dict[str, tuple[int, int]]:
 def _columns_of(encoder: TableEncoder, source: RawTable) -> tuple[dict[str, Any], set[str]]:
     """Return the given columns as pandas series by name, and the names of those whose cells are texts."""
     if source.frame is not None:
-        series = {str(label): source.frame.iloc[:, place] for place, label in enumerate(source.frame.columns)}
+        series = {column_name(label): source.frame.iloc[:, place] for place, label in enumerate(source.frame.columns)}
         return series, {name for name, cells in source.columns.items() if cells.kind == "text" and len(cells.values)}
     import pandas
 

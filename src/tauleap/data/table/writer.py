@@ -10,6 +10,7 @@ from typing import Any
 from tauleap import _files
 from tauleap._files.printable import printable
 from tauleap.data.table.columns import Dialect
+from tauleap.data.table.columns.frame_types import column_name
 from tauleap.data.table.csv import write_texts
 
 _REFUSED = (NotImplementedError, ValueError, TypeError)
@@ -74,7 +75,7 @@ def write_parquet(frame: Any, path: Path) -> Path:
         frame: The frame; its columns get texts as names.
         path: The file.
     """
-    frame.columns = [str(name) for name in frame.columns]
+    frame.columns = [column_name(label) for label in frame.columns]
     content = io.BytesIO()
     try:
         frame.to_parquet(content)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tauleap.data.table.columns import Cells, RawTable, TableEncoder, TableError, detect
+from tauleap.data.table.columns.date_text import DateFormat
 from tauleap.data.table.columns.number_text import NumberFormat
 
 RNG = np.random.default_rng(0)
@@ -270,3 +271,22 @@ def test_a_column_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.concatenate(states).tolist() == encoder.encode(raw).states.tolist()
     assert parsed.count(3) <= 2  # with "?" once more, for the bins
     assert parsed.count(2) == 1
+
+
+def test_equal_numbers_in_several_spellings_are_a_constant() -> None:
+    encoder = TableEncoder.fit(table(a=["0.0", "-0.0"] * 30, b=["x", "y"] * 30))
+    assert encoder.columns[0].encoder.type == "constant"
+    assert encoder.columns[0].reason == "every value is 0.0"
+    assert encoder.sizes == (2,)
+
+
+def test_long_whole_numbers_without_repetition_are_an_id() -> None:
+    assert found([str(2**100 + i * 2**61) for i in range(60)]) == "id"
+    assert found([str(2**100 + i % 30 * 2**61) for i in range(60)]) == "number"
+
+
+def test_zones_that_no_clock_has_are_no_dates() -> None:
+    values = [f"2024-01-{1 + i % 28:02d}T10:00:00+99:99" for i in range(60)]
+    assert found(values) == "category"
+    with pytest.raises(ValueError, match="zone of a date format must be"):
+        DateFormat("%Y-%m-%d %H:%M%z", "+24:00")

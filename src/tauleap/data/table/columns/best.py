@@ -76,7 +76,16 @@ def state_labels(column: Column) -> list[Any]:
     if isinstance(encoder, NumberEncoder | DateEncoder):
         low = encoder.decode(states, uniforms=np.zeros(len(states)))
         high = encoder.decode(states, uniforms=np.full(len(states), 1 - 2.0**-53))
-        labels = [a if a == b else f"{a} .. {b}" for a, b in zip(low.tolist(), high.tolist(), strict=True)]
+        ends = [_shown(column, end) for end in (low, high)]
+        labels = [a if a == b else f"{a} .. {b}" for a, b in zip(*ends, strict=True)]
     else:
         labels = encoder.decode(states, np.random.default_rng(0)).tolist()
     return [*labels, None] if column.missing_state else labels
+
+
+def _shown(column: Column, values: np.ndarray) -> list[Any]:
+    type_ = column.frame_type
+    if type_ is not None and (type_.unit or type_.is_time):
+        return column.texts(values, np.zeros(len(values), dtype=bool))
+    # As Python objects, nanoseconds would be whole numbers.
+    return list(values) if values.dtype == "M8[ns]" else values.tolist()

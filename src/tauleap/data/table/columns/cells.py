@@ -35,6 +35,7 @@ class Cells:
         codes: int32, per row the position of its value; -1 where the value is missing.
         marker: The text that stood for missing values. Default: empty.
         is_utc: Whether dates come from a column with a time zone and were converted to UTC. Default: false.
+        unit: The unit of numbers that are durations, such as ``"h"``. Default: none.
         memory: What :meth:`remember` keeps. Default: nothing.
 
     >>> cells = Cells.from_texts(["3", "NA", "3"])
@@ -47,6 +48,7 @@ class Cells:
     codes: np.ndarray
     marker: str = ""
     is_utc: bool = False
+    unit: str = ""
     memory: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     @classmethod

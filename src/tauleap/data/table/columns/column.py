@@ -13,6 +13,7 @@ from tauleap.data.table.columns.cells import Cells, objects
 from tauleap.data.table.columns.condition import AllowedValues
 from tauleap.data.table.columns.date import DateEncoder
 from tauleap.data.table.columns.date_text import DateFormat, date_format
+from tauleap.data.table.columns.durations import convert_unit, duration_texts, parse_durations
 from tauleap.data.table.columns.fields import Fields, short
 from tauleap.data.table.columns.frame_types import FrameType
 from tauleap.data.table.columns.number import NumberEncoder
@@ -107,7 +108,7 @@ class Column:
         if not writes and self.convert(cells)[1].all():
             return self
         column = replace(self, marker=cells.marker) if cells.num_known < cells.num_rows else self
-        if isinstance(self.encoder, NumberEncoder):
+        if isinstance(self.encoder, NumberEncoder) and not self._unit:
             texts = _texts(cells)
             valid = self.number.matches(texts)
             best = self.number.described(texts, valid)
@@ -174,7 +175,9 @@ class Column:
             values: What :meth:`decode` returned.
             missing: Whether each value is missing.
         """
-        if isinstance(self.encoder, NumberEncoder):
+        if self._unit:
+            written = duration_texts(values, self._unit)
+        elif isinstance(self.encoder, NumberEncoder):
             written = self.number.write(values, self.encoder.decimals)
         elif isinstance(self.encoder, DateEncoder):
             shift = self._zone_shift
@@ -276,6 +279,13 @@ class Column:
         return values
 
     def _numbers(self, cells: Cells) -> tuple[np.ndarray, np.ndarray]:
+        unit = self._unit
+        if bool(unit) != bool(cells.unit) and cells.kind != "text":
+            return np.full(len(cells.values), np.nan), np.zeros(len(cells.values), dtype=bool)
+        if unit and cells.kind == "number":
+            return convert_unit(cells.values, cells.unit, unit), np.ones(len(cells.values), dtype=bool)
+        if unit:
+            return cells.remember(unit, lambda: parse_durations(_texts(cells), unit))
         if cells.kind in ("number", "boolean"):
             values = cells.values.astype(np.int64) if cells.kind == "boolean" else cells.values
             return values, np.ones(len(values), dtype=bool)
@@ -291,6 +301,12 @@ class Column:
             return values, np.ones(len(values), dtype=bool)
         values, valid = cells.remember(self._date_format, lambda: self._date_format.parse(_texts(cells)))
         return values - self._zone_shift, valid
+
+    @property
+    def _unit(self) -> str:
+        """The unit of a column of durations, else empty."""
+        whole = isinstance(self.encoder, NumberEncoder) and self.encoder.integer and not any(self.encoder.infinite)
+        return self.frame_type.unit if whole and self.frame_type is not None else ""
 
     @property
     def _date_format(self) -> DateFormat:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -253,6 +253,13 @@ def _cells(value: Any) -> Cells:
     codes = np.zeros(1, dtype=np.int32)
     if isinstance(value, bool | np.bool_):
         return Cells("boolean", np.array([bool(value)]), codes)
+    if isinstance(value, np.timedelta64 | timedelta):
+        return Cells("number", np.array([value], dtype="timedelta64[ns]").astype(np.int64), codes, unit="ns")
+    if isinstance(value, time):
+        value = datetime.combine(date(1970, 1, 1), value)
+    if isinstance(value, datetime) and value.tzinfo is not None:
+        moment = value.astimezone(UTC).replace(tzinfo=None)
+        return Cells("date", np.array([moment], dtype="datetime64[us]"), codes, is_utc=True)
     if isinstance(value, np.datetime64 | date):
         return Cells("date", np.array([value], dtype="datetime64[us]"), codes)
     if isinstance(value, int | float | np.number):

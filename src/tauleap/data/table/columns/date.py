@@ -60,6 +60,7 @@ class DateEncoder:
         bins: int = BINS,
         format: DateFormat | None = None,
         zone: str = "",
+        is_time: bool = False,
     ) -> DateEncoder:
         """Return the encoder of a column.
 
@@ -69,6 +70,7 @@ class DateEncoder:
             bins: Quantile bins, 2 to 10,000. Default: 100.
             format: The format in files. Default: ISO 8601 to the column's unit.
             zone: The time zone of the default format, such as ``+00:00``. Default: none.
+            is_time: Whether the default format has the time alone. Default: false.
 
         Returns:
             The encoder.
@@ -84,6 +86,8 @@ class DateEncoder:
         numbers = NumberEncoder.fit(_whole(values[known], unit), counts=weights, bins=bins)
         clock = {"Y": "", "M": "", "D": "", "h": " %H:%M", "m": " %H:%M", "s": " %H:%M:%S", "ms": " %H:%M:%S.%3f"}
         clock |= {"us": " %H:%M:%S.%6f", "ns": " %H:%M:%S.%9f"}
+        if format is None and is_time:
+            format = DateFormat(clock[unit].strip() if unit in ("s", "ms", "us", "ns") else "%H:%M:%S")
         if format is None:
             time = (clock[unit] or " %H:%M") + "%z" if zone else clock[unit]
             format = DateFormat(_DEFAULT + time, zone)

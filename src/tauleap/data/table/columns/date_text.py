@@ -21,7 +21,7 @@ _MONTHS = (
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _SHORT_MONTH = rf"(?:{'|'.join(month[:3] for month in _MONTHS)}|Sept)\.?"
 _SHORT_DAY = "|".join(day[:3] for day in _DAYS)
-_ZONE = r"(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_ZONE = r"(?:Z|UTC|GMT|[+-](?:[01][0-9]|2[0-3])(?::?[0-5][0-9])?)"
 _TOKENS = {
     "%Y": "(?P<Y>[0-9]{4})",
     "%y": "(?P<y>[0-9]{2})",

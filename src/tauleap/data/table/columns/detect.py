@@ -26,7 +26,9 @@ from tauleap._files.printable import one_line
 from tauleap.data.table.columns.boolean import boolean_words
 from tauleap.data.table.columns.cells import Cells, solitary_marks
 from tauleap.data.table.columns.date_text import DateFormat, date_format, given_format, is_ambiguous
+from tauleap.data.table.columns.durations import UNIT_NAMES
 from tauleap.data.table.columns.fields import short
+from tauleap.data.table.columns.identifiers import LEAST_ID, id_reason
 from tauleap.data.table.columns.number_text import NumberFormat, number_format
 from tauleap.data.table.columns.raw import Problem, type_remedy
 
@@ -36,13 +38,7 @@ TYPES: tuple[Type, ...] = ("number", "category", "date", "boolean", "constant", 
 _VALID = 0.98
 """Fraction of cells that must be numbers or dates; the others count as missing. Chosen, not measured."""
 _ROUNDED = "; whole numbers of more than 64 bits are rounded to 15 digits"
-_EVEN = 0.1
-"""Distance between an even distribution and that of numbers that count as even. Normal numbers have about .2."""
-_LEAST_ID = 20
-"""Rows from which distinct texts are an ID."""
-_ID_NAME = re.compile(r"(^|[_\W])(id|ids|uuid|guid|key|index|idx|nr|no|rownum|row)$|[a-z]I[dD]$|^unnamed: 0$|^$", re.I)
 _LEADING_ZERO = re.compile(r"\n *0[0-9]+ *(?=\n)")
-_ID_CASE = re.compile(r"[a-z](Id|ID)$")
 
 
 @dataclass(frozen=True)
@@ -122,51 +118,8 @@ def detect(name: str, cells: Cells, *, decimal: str | None = None, marks: bool =
     if cells.kind == "number":
         return _number(name, cells, None, "")
     if cells.kind == "object":
-        several = " of several types" if len({type(value) for value in cells.values.tolist()}) > 1 else ""
-        return Detected("category", f"{len(cells.values):,} distinct values{several}", cells)
+        return _objects(cells)
     return _text(name, cells, decimal, marks)
-
-
-def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
-    """Return why a column of whole numbers is an ID, or None if it is not.
-
-    Every row must have its own number, and none may be negative. Then it is an ID if
-
-    - the column is called id, no, key, index or the like, or
-    - the numbers are consecutive and there are 10 or more, or
-    - there are 20 or more, and as many random numbers of the same range would repeat with 95 % probability, or
-    - there are 100 or more, and they are spread evenly from the lowest to the highest. (Prices and populations, for
-      example, are distinct but heap up.)
-
-    Args:
-        name: The name of the column.
-        cells: The cells.
-        values: The distinct values as numbers.
-
-    >>> cells = Cells.from_texts([str(3 * i) for i in range(50)])
-    >>> id_reason("x", cells, np.arange(50) * 3)
-    '50 whole numbers from 0 to 147 without repetition'
-    """
-    count = len(values)
-    wide = values.astype(np.float64)
-    if cells.num_known != count or count < 2 or wide.min() < 0 or not (wide == np.rint(wide)).all():
-        return None
-    low, high = int(values.min()), int(values.max())
-    if high - low + 1 == count and count >= 10:
-        return f"consecutive whole numbers from {low:,} to {high:,}"
-    found = f"{count:,} whole numbers from {low:,} to {high:,} without repetition"
-    named = _ID_NAME.search(name) is not None or _ID_CASE.search(name) is not None
-    # The probability that n random numbers of R differ is about exp(-n**2 / 2R).
-    crowded = count >= _LEAST_ID and count * count / (2 * (high - low + 1)) >= 3
-    return found if named or crowded or (count >= 100 and _is_even(wide)) else None
-
-
-def _is_even(values: np.ndarray) -> bool:
-    """Return whether numbers could be drawn uniformly from their range, by the Kolmogorov-Smirnov distance."""
-    count = len(values)
-    along = (np.sort(values) - values.min()) / (values.max() - values.min())
-    distance = float(np.abs(along - np.arange(count) / (count - 1)).max())
-    return distance <= max(_EVEN, 1.36 / math.sqrt(count))
 
 
 def _number(
@@ -184,6 +137,10 @@ def _number(
     # Whole numbers of a frame become floats where some are missing.
     written_whole = values.dtype.kind in "iu" or (format_ is None and cells.num_known < cells.num_rows and whole)
     unit = "" if format_ is None else (format_.prefix or format_.suffix).strip()
+    if len(known) == len(values) and len(np.unique(known)) == 1:
+        return Detected("constant", f"every value is {short(known[0])}", cells)
+    if cells.unit:
+        return Detected("number", f"durations, whole {UNIT_NAMES[cells.unit]}, {len(known):,} distinct", cells)
     if written_whole and len(known) == len(values) and not unit:
         reason = id_reason(name, cells, known)
         if reason is not None:
@@ -191,6 +148,18 @@ def _number(
     kind = ("whole numbers" if whole else "decimal numbers") + (f" with {unit}" if unit else "")
     reason = f"{kind}, {len(np.unique(known)):,} distinct{note}"
     return Detected("number", reason, cells, format_, parsed=parsed, valid=valid)
+
+
+def _objects(cells: Cells) -> Detected:
+    kinds = {type(value) for value in cells.values.tolist()}
+    count, rows = len(cells.values), cells.num_known
+    if count == rows >= LEAST_ID:
+        # Whole numbers of more than 64 bits, and UUIDs, which are texts here.
+        return Detected("id" if len(kinds) == 1 else "text", f"{count:,} values without repetition", cells)
+    if rows >= 100 and count > 0.9 * rows:
+        return Detected("text", f"{count:,} of {rows:,} values are distinct", cells)
+    several = " of several types" if len(kinds) > 1 else ""
+    return Detected("category", f"{count:,} distinct values{several}", cells)
 
 
 def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected:
@@ -214,7 +183,7 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
     if found is not None and not coded:
         number, matched = found
         values, valid = plain.remember(number, lambda: number.parse(texts, matched))
-        if valid.all() and values.dtype.kind == "f" and _is_beyond_integers(texts, values):
+        if valid.all() and _is_beyond_integers(texts, values, plain.num_known):
             type_ = "category" if plain.num_known > len(texts) else "id"
             return Detected(type_, f"whole numbers of more than 64 bits, {len(texts):,} distinct{note}", plain)
         if _enough(plain, valid):
@@ -230,9 +199,13 @@ def _text(name: str, cells: Cells, decimal: str | None, marks: bool) -> Detected
     return _words(name, cells, coded, _almost(plain, texts, found, date))
 
 
-def _is_beyond_integers(texts: list[str], values: np.ndarray) -> bool:
-    """Return whether distinct whole numbers would become the same float64, so that they are codes, not quantities."""
-    return _has_more_digits(texts, values) and len(np.unique(values)) < len(texts)
+def _is_beyond_integers(texts: list[str], values: np.ndarray, rows: int) -> bool:
+    """Return whether whole numbers of more than 64 bits are codes, not quantities.
+
+    They are if they would become the same float64, or if none of 20 or more repeats.
+    """
+    few = len(np.unique(values)) < len(texts) or rows == len(texts) >= LEAST_ID
+    return few and _has_more_digits(texts, values)
 
 
 def _has_more_digits(texts: list[str], values: np.ndarray) -> bool:
@@ -307,9 +280,9 @@ def _words(name: str, cells: Cells, coded: bool, note: str) -> Detected:
     distinct = len(texts)
     mean_words = float(np.average([text.count(" ") + 1 for text in texts], weights=cells.counts))
     mean_length = float(np.average([len(text) for text in texts], weights=cells.counts))
-    if rows >= _LEAST_ID and distinct > 0.5 * rows and (mean_words >= 5 or mean_length > 100):
+    if rows >= LEAST_ID and distinct > 0.5 * rows and (mean_words >= 5 or mean_length > 100):
         return Detected("text", f"free text, {mean_words:.0f} words on average", cells)
-    if distinct == rows >= _LEAST_ID:
+    if distinct == rows >= LEAST_ID:
         return Detected("id", f"{distinct:,} texts without repetition{note}", cells)
     if rows >= 100 and distinct > 0.9 * rows:
         return Detected("text", f"{distinct:,} of {rows:,} texts are distinct{note}", cells)

@@ -18,6 +18,7 @@ from tauleap.data.table.columns.detect import Detected, as_type, detect, type_pr
 from tauleap.data.table.columns.dialect import Dialect
 from tauleap.data.table.columns.fields import Fields, short
 from tauleap.data.table.columns.fit import fit_column
+from tauleap.data.table.columns.frame_types import column_name
 from tauleap.data.table.columns.number import BINS, MOST_BINS
 from tauleap.data.table.columns.raw import Problem, RawTable, TableError, type_remedy
 from tauleap.data.table.columns.report import describe, nothing_to_learn, unreadable_cells
@@ -93,9 +94,12 @@ class TableEncoder:
             raise ValueError(
                 f"the name {short(broken[0])} of a column has half of a character (a lone surrogate): rename it"
             )
-        labels = [column.name for column in self.columns if column.frame_type is not None and column.frame_type.label]
-        if wrong := [name for name in labels if len(name) > 20 or not _WHOLE.fullmatch(name)]:
+        types = {column.name: column.frame_type for column in self.columns if column.frame_type is not None}
+        whole = [name for name, type_ in types.items() if type_.label is True]
+        if wrong := [name for name in whole if len(name) > 20 or not _WHOLE.fullmatch(name)]:
             raise ValueError(f"the name {short(wrong[0])} of a column must be a whole number")
+        if wrong := [name for name, type_ in types.items() if column_name(type_.label_of(name)) != name]:
+            raise ValueError(f"the name {short(wrong[0])} of a column must be that of its label in a frame")
         if max(self.sizes, default=1) < 2:
             raise ValueError("a table must have a column with two values or more: there is nothing to learn otherwise")
 
@@ -338,6 +342,10 @@ def _type_of(name: str, raw: RawTable, given: str | None) -> Detected:
         return as_type(name, cells, given, decimal=raw.decimal, marks=marks)
     if frame_type is not None and frame_type.name == "category" and len(cells.values) > 1:
         return Detected("category", f"a categorical column, {len(cells.values):,} categories", cells)
+    if frame_type is not None and frame_type.name.startswith(("interval", "period")) and cells.kind == "object":
+        return Detected(
+            "category" if len(cells.values) > 1 else "constant", f"{len(cells.values):,} distinct values", cells
+        )
     if cells.kind == "text" and frame_type is not None and frame_type.objects == "mixed":
         return Detected("text", "the cells have lists or other objects", cells)
     return detect(name, cells, decimal=raw.decimal, marks=marks)

@@ -53,7 +53,9 @@ def fit_column(
     elif type_ == "date":
         values = cells.values if detected.parsed is None else detected.parsed
         zone = "+00:00" if cells.is_utc else ""
-        encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=detected.date, zone=zone)
+        written = detected.date or (None if frame_type is None else frame_type.period_format)
+        is_time = frame_type is not None and frame_type.is_time
+        encoder = DateEncoder.fit(values, counts=rows, bins=bins, format=written, zone=zone, is_time=is_time)
     elif type_ == "boolean":
         encoder = BooleanEncoder() if detected.words is None else BooleanEncoder(detected.words)
     elif type_ == "category" and len(cells.values) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from tauleap.data.table.columns.cells import Cells, objects
 from tauleap.data.table.columns.column import Column
 from tauleap.data.table.columns.date import DateEncoder
+from tauleap.data.table.columns.durations import coarsest_unit, convert_unit
 from tauleap.data.table.columns.encoder import DecodedTable
 from tauleap.data.table.columns.fields import Scalar
-from tauleap.data.table.columns.frame_types import FrameType
+from tauleap.data.table.columns.frame_types import FrameType, Label, column_name, frame_label
 from tauleap.data.table.columns.frame_values import arrow_type, is_special, special_values
 from tauleap.data.table.columns.number import NumberEncoder
 from tauleap.data.table.columns.raw import RawTable
@@ -27,7 +29,7 @@ _PYTHON = {
     bytes: "bytes",
     decimal.Decimal: "decimal",
     datetime.date: "date",
-    datetime.datetime: "datetime",
+    datetime.datetime: "datetime",  # also pandas.Timestamp
     datetime.time: "time",
 }
 
@@ -49,7 +51,7 @@ def from_frame(frame: Any, name: str = "the frame") -> RawTable:
     >>> from_frame(pandas.DataFrame({"a": [1, 2]})).columns["a"].kind
     'number'
     """
-    names = [str(label) for label in frame.columns]
+    names = [column_name(label) for label in frame.columns]
     repeated = [text for text, count in Counter(names).items() if count > 1]
     if repeated:
         called = ", ".join(map(repr, repeated))
@@ -57,8 +59,7 @@ def from_frame(frame: Any, name: str = "the frame") -> RawTable:
     columns: dict[str, Cells] = {}
     types: dict[str, FrameType] = {}
     for place, (text, label) in enumerate(zip(names, frame.columns, strict=True)):
-        whole = isinstance(label, int | np.integer) and not isinstance(label, bool)
-        columns[text], types[text] = _cells(frame.iloc[:, place], whole)
+        columns[text], types[text] = _cells(frame.iloc[:, place], frame_label(label))
     return RawTable(columns, name, frame_types=types, frame=frame)
 
 
@@ -74,11 +75,18 @@ def to_frame(table: DecodedTable, index: Any = None) -> Any:
         pandas with missing values.
     """
     pandas = _pandas()
-    series = {}
-    for column, values, missing in zip(table.columns, table.values, table.missing, strict=True):
-        whole = column.frame_type is not None and column.frame_type.label
-        series[int(column.name) if whole else column.name] = _series(pandas, column, values, missing)
+    labels = [
+        column.name if column.frame_type is None else column.frame_type.label_of(column.name)
+        for column in table.columns
+    ]
+    series = {
+        place: _series(pandas, column, values, missing)
+        for place, (column, values, missing) in enumerate(zip(table.columns, table.values, table.missing, strict=True))
+    }
     frame = pandas.DataFrame(series)
+    # Labels of several types would become those of one, such as None among texts.
+    kinds = {type(label) for label in labels}
+    frame.columns = pandas.Index(labels) if len(kinds) == 1 else pandas.Index(labels, dtype=object, tupleize_cols=False)
     if index is not None:
         frame.index = index
     return frame
@@ -103,7 +111,7 @@ def _pandas() -> Any:
     return pandas
 
 
-def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
+def _cells(series: Any, label: Label) -> tuple[Cells, FrameType]:
     dtype, name = series.dtype, str(series.dtype)
     if name == "category":
         codes = np.asarray(series.cat.codes, dtype=np.int32)
@@ -115,21 +123,22 @@ def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
         type_ = FrameType(name, "", tuple(categories), kind, bool(series.cat.ordered), label)
         return Cells("object", objects([categories[place] for place in used.tolist()]), table[codes]), type_
     kind = getattr(dtype, "kind", "O")
+    if FrameType(name).period_format is not None:
+        return _dates(series.dt.to_timestamp()), FrameType(name, label=label)
     if kind in "OUSTV" or name.startswith(("string", "str", "interval", "period")):
         return _object_cells(series, name, label)
+    type_ = FrameType(name, label=label)
+    if kind == "M":
+        return _dates(series), type_
     codes, uniques = series.factorize()
     codes = np.asarray(codes, dtype=np.int32)
-    type_ = FrameType(name, label=label)
     if kind == "b":
         return Cells("boolean", np.asarray(uniques, dtype=bool), codes), type_
-    if kind == "M":
-        zone = getattr(uniques, "tz", None) or getattr(dtype, "tz", None)
-        values = np.asarray(uniques.tz_convert("UTC").tz_localize(None) if zone is not None else uniques)
-        # The dates of pyarrow, without a time, are objects.
-        values = values.astype("datetime64[us]") if values.dtype.kind == "O" else values
-        return Cells("date", values, codes, is_utc=zone is not None), type_
     if kind == "m":
-        return Cells("number", np.asarray(uniques).astype("timedelta64[ns]").astype(np.int64), codes), type_
+        values = np.asarray(uniques).astype("timedelta64[ns]").astype(np.int64)
+        unit = coarsest_unit(values)
+        cells = Cells("number", convert_unit(values, "ns", unit), codes, unit=unit)
+        return cells, replace(type_, objects=unit)
     if kind in "iu":
         return Cells("number", np.asarray(uniques, dtype=np.uint64 if kind == "u" else np.int64), codes), type_
     if kind == "f":
@@ -140,7 +149,19 @@ def _cells(series: Any, label: bool) -> tuple[Cells, FrameType]:
     return _object_cells(series, name, label)
 
 
-def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType]:
+def _dates(series: Any) -> Cells:
+    arrow = getattr(series.dtype, "pyarrow_dtype", None)
+    if getattr(arrow, "tz", None) is not None:
+        series = series.astype(f"datetime64[{arrow.unit}, UTC]")
+    codes, uniques = series.factorize()
+    zone = getattr(uniques, "tz", None) or getattr(series.dtype, "tz", None)
+    values = np.asarray(uniques.tz_convert("UTC").tz_localize(None) if zone is not None else uniques)
+    # The dates of pyarrow, without a time, are objects.
+    values = values.astype("datetime64[us]") if values.dtype.kind == "O" else values
+    return Cells("date", values, np.asarray(codes, dtype=np.int32), is_utc=zone is not None)
+
+
+def _object_cells(series: Any, name: str, label: Label) -> tuple[Cells, FrameType]:
     values, is_missing = series.tolist(), series.isna().to_numpy()
     places: dict[tuple[type, Any], int] = {}
     codes = np.full(len(values), -1, dtype=np.int32)
@@ -155,19 +176,41 @@ def _object_cells(series: Any, name: str, label: bool) -> tuple[Cells, FrameType
         return Cells("text", objects([str(value) for value in values]), codes), FrameType(name, "mixed", label=label)
     found = {kind for kind, _ in places}
     distinct = [value for _, value in places]
-    python = _PYTHON.get(next(iter(found)), "mixed") if len(found) == 1 else "mixed"
+    python = _python_type(next(iter(found))) if len(found) == 1 else "mixed"
     type_ = FrameType(name, python if name == "object" else "", label=label)
-    if python in ("date", "datetime") and not any(getattr(value, "tzinfo", None) for value in distinct):
+    zones = {getattr(value, "tzinfo", None) for value in distinct}
+    if python in ("date", "datetime") and zones == {None}:
         return Cells("date", np.array(distinct, dtype="datetime64[us]"), codes), type_
+    if python == "datetime" and None not in zones and name == "object":
+        moments = [value.astimezone(datetime.UTC).replace(tzinfo=None) for value in distinct]
+        return _joined(Cells("date", np.array(moments, dtype="datetime64[us]"), codes, is_utc=True)), replace(
+            type_, objects="utc datetime"
+        )
+    if python == "time" and zones == {None}:
+        first = datetime.date(1970, 1, 1)
+        moments = [datetime.datetime.combine(first, value) for value in distinct]
+        return Cells("date", np.array(moments, dtype="datetime64[us]"), codes), type_
     if python == "bool":
         return Cells("boolean", np.array(distinct, dtype=bool), codes), type_
     if python in ("int", "float", "decimal") and all(abs(value) < 2**63 for value in distinct):
         values_ = np.array(distinct, dtype=np.int64 if python == "int" else np.float64)
         return Cells("number", values_, codes), type_
+    if python == "int" and all(0 <= value < 2**64 for value in distinct):
+        return Cells("number", np.array(distinct, dtype=np.uint64), codes), type_
     if python in ("str", "bytes"):
         texts = [value if python == "str" else value.decode("utf-8", "surrogateescape") for value in distinct]
         return Cells("text", objects(texts), codes), type_
     return Cells("object", objects([_scalar(value) for value in distinct]), codes), type_
+
+
+def _python_type(kind: type) -> str:
+    return "datetime" if issubclass(kind, datetime.datetime) else _PYTHON.get(kind, "mixed")
+
+
+def _joined(cells: Cells) -> Cells:
+    """Return cells whose distinct values differ: moments of several time zones may be equal in one."""
+    values, places = np.unique(cells.values, return_inverse=True)
+    return replace(cells, values=values, codes=np.append(places, -1)[cells.codes].astype(np.int32))
 
 
 def _scalar(value: object) -> Scalar:
@@ -213,18 +256,28 @@ def _typed(pandas: Any, column: Column, type_: FrameType, values: np.ndarray, mi
     name = type_.name
     if name == "object":
         return pandas.Series(_python(type_.objects, values, missing, column), dtype=object)
+    if type_.period_format is not None and values.dtype.kind == "M":
+        dates = pandas.Series(np.where(missing, np.datetime64("NaT"), _moments(values)))
+        return dates.dt.to_period(name.removeprefix("period[").removesuffix("]"))
     if values.dtype.kind == "O" and name.startswith(("interval", "period")):
         texts = _with_none([str(value) for value in values.tolist()], missing).tolist()
         return pandas.Series(special_values(pandas, texts, name))
+    if name.startswith(("time32", "time64")):
+        return pandas.Series(_python("time", values, missing, column), dtype=name)
+    if name.startswith(("binary", "large_binary")):
+        return pandas.Series(_python("bytes", values, missing, column), dtype=arrow_type(pandas, name))
     if name.startswith(("string", "str", "large_string")):
-        return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=name)
+        dtype = arrow_type(pandas, name) if name == "string[pyarrow]" else name
+        return pandas.Series(_with_none(column.texts(values, missing), missing), dtype=dtype)
     if values.dtype.kind == "M" or name.startswith(("datetime64", "timestamp", "date32", "date64")):
         dates = pandas.Series(np.where(missing, np.datetime64("NaT"), _moments(values)))
         if ", " in name:
-            dates = dates.dt.tz_localize("UTC").dt.tz_convert(name.partition(", ")[2].rstrip("]"))
+            zone = name.removesuffix("[pyarrow]").partition(", ")[2].rstrip("]").removeprefix("tz=")
+            dates = dates.dt.tz_localize("UTC").dt.tz_convert(zone)
         return dates.astype(name)
-    if name.startswith("timedelta64"):
-        return pandas.Series(values.astype("timedelta64[ns]")).mask(missing).astype(name)
+    if name.startswith(("timedelta64", "duration")):
+        nanoseconds = convert_unit(values, type_.unit or "ns", "ns")
+        return pandas.Series(nanoseconds.astype("timedelta64[ns]")).mask(missing).astype(name)
     if name.startswith(("decimal", "dictionary")):
         items = _python("decimal" if name.startswith("decimal") else "str", values, missing, column)
         return pandas.Series(items, dtype=arrow_type(pandas, name))
@@ -265,6 +318,10 @@ def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column
         if any(isinstance(value, int) for value in moments):
             raise ValueError("Python's datetime has no date outside the years 1 to 9999")
         items = [value.date() for value in moments] if python == "date" else moments
+    elif python == "utc datetime":
+        items = [value.replace(tzinfo=datetime.UTC) for value in values.astype("datetime64[us]").astype(object)]
+    elif python == "time" and values.dtype.kind == "M":
+        items = [value.time() for value in values.astype("datetime64[us]").astype(object)]
     elif python == "decimal":
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
     elif python == "bytes":

@@ -10,6 +10,8 @@ _INTERVAL = re.compile(r"([\[(])(.+), (.+)([\])])")
 _CLOSED = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}
 _DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), (-?\d{1,2})\)\[pyarrow\]")
 _DICTIONARY = re.compile(r"dictionary<values=((?:large_)?string), indices=(u?int\d+), ordered=([01])>\[pyarrow\]")
+_PLAIN = ("string[pyarrow]", "binary[pyarrow]", "large_binary[pyarrow]")
+"""Types that pandas finds by no name: it takes the first one for its own type of texts."""
 _SPECIAL = ("interval", "period", "datetime64", "timedelta64")
 
 
@@ -67,7 +69,7 @@ def _interval(pandas: Any, text: str, inner: str) -> Any:
 
 
 def arrow_type(pandas: Any, name: str) -> Any:
-    """Return a type of pyarrow that pandas does not find by its name: decimals, and dictionaries of texts.
+    """Return a type of pyarrow that pandas does not find by its name: texts, bytes, decimals, dictionaries of texts.
 
     Args:
         pandas: The module.
@@ -82,6 +84,8 @@ def arrow_type(pandas: Any, name: str) -> Any:
     """
     import pyarrow
 
+    if name in _PLAIN:
+        return pandas.ArrowDtype(pyarrow.type_for_alias(name.removesuffix("[pyarrow]")))
     if found := _DECIMAL.fullmatch(name):
         bits, digits, scale = map(int, found.groups())
         return pandas.ArrowDtype((pyarrow.decimal128 if bits == 128 else pyarrow.decimal256)(digits, scale))
@@ -89,4 +93,4 @@ def arrow_type(pandas: Any, name: str) -> Any:
         values, indices, ordered = found.groups()
         types = pyarrow.type_for_alias(indices), pyarrow.type_for_alias(values)
         return pandas.ArrowDtype(pyarrow.dictionary(*types, ordered=ordered == "1"))
-    raise ValueError(f"{name!r} is not a type of pyarrow for decimals or for dictionaries of texts")
+    raise ValueError(f"{name!r} is not a type of pyarrow for texts, bytes, decimals or dictionaries of texts")
