@@ -11,6 +11,7 @@ from typing import Any
 from torch import nn
 
 from tauleap import _check, _device, _memory
+from tauleap.choose.marginals import column_marginals
 from tauleap.data import Dataset
 from tauleap.denoise import Denoiser, NetworkDenoiser, RaggedDenoiser, SequenceDenoiser
 from tauleap.network import MusicTransformer, ResidualMLP, SequenceTransformer, TableNetwork, UNet
@@ -29,8 +30,6 @@ _FEW_SITES, _FEW_INDICATORS = 64, 2048
 absorbing noise a table network is better than a residual MLP (docs/log.md, 2026-11-18)."""
 _MOST_INDICATORS = 2**20
 """Sites times states of a residual MLP: its first and last layers have a weight for each and each unit of width."""
-
-
 _TABLE_BATCH, _TABLE_PACE = 256, 100
 """Rows per step of a table network, and its steps per second: 100 for Adult (15 columns) on one thread."""
 _DROPOUT = ((100.0, 0.4), (30.0, 0.2))
@@ -240,21 +239,14 @@ def _table(task: _Task, given: bool) -> Plan:
 
     def build() -> Denoiser:
         network = TableNetwork(counts, shape, width=width, hidden=4 * width, depth=depth, dropout=dropout)
+        if not network.output.bias.is_meta:  # where weights are only counted
+            network.begin_with_(column_marginals(task.data))
         return RaggedDenoiser(network, process.num_states)
 
     why = "as given" if given else f"because {task.sites} columns have {sum(counts):,} states in all"
     shown = f" with dropout {dropout:g}" if dropout else ""
-    return Plan(
-        build,
-        _TABLE_BATCH,
-        2e-3,
-        100,
-        f"network: a table network of {sizes}{shown}, {why}",
-        uses_time=False,
-        takes_observed=False,
-        weight_decay=0.1,
-        decay=True,
-    )
+    settings: dict[str, Any] = {"uses_time": False, "takes_observed": False, "weight_decay": 0.1, "decay": True}
+    return Plan(build, _TABLE_BATCH, 2e-3, 100, f"network: a table network of {sizes}{shown}, {why}", **settings)
 
 
 def _table_dropout(task: _Task) -> float:

@@ -108,7 +108,7 @@ def fit(
         width: The width of a chosen or named network. Default: it follows from the data and the minutes.
         depth: The depth of a chosen or named network; for a U-Net, blocks per level. Default: as for ``width``.
         objective: The loss: an objective, or "any-order", "complete", "paper" or "cross-entropy". Default: "any-order"
-            for tables, "complete" for other data.
+            for absorbing noise and a network that does not take t, as for tables and sequences, else "complete".
         masking: Draws the observed sites of training rows. Default: "auto", random patterns, so that ``model.complete``
             conditions on any of them; none for absorbing noise and a network that sees observed sites by their states.
         num_states: The number of states S, if an array does not contain the largest. Default: found in the data.
