@@ -312,8 +312,8 @@ def page(found: dict[str, Any], minutes: list[int]) -> str:
     sampling = found[f"{minutes[-1]} min"]["sample_seconds"][0]
     return (
         f"{table(head, rows)}\n\n"
-        f"Means ± standard errors over {len(seeds)} fits (seeds {seeds[0]} to {seeds[-1]}), for the former choices over "
-        f"{len(former)}; the standard error beside the chain is that of the test rows. Fits took {seconds} of "
+        f"Means ± standard errors over {len(seeds)} fits (seeds {seeds[0]} to {seeds[-1]}), and {len(former)} of the "
+        f"former choices; the standard error beside the chain is that of the test rows. Fits took {seconds} of "
         f"processor time in one thread, and 32,561 samples {sampling:.1f} s. Shape and trend compare samples with the "
         "training rows (SDMetrics, thresholds 0). All else is measured on adult_test.csv: C2ST is the AUC of gradient "
         "boosting between 16,281 samples and the test rows, and predictions are those of a fifth of the cells of 4,000 "
