@@ -5,8 +5,9 @@ from __future__ import annotations
 import lightgbm
 import numpy as np
 
-_LEAVES = (4, 8, 16)
-"""Numbers of leaves, of which the best on held-out training rows is used for each column."""
+_LEAVES, _MANY_STATES = (4, 8, 16), 40
+"""Numbers of leaves, of which the best on held-out training rows is used for a column; one of more states has the
+second, because a tree per state takes long."""
 _MIXED = (0.0, 0.003, 0.01, 0.03)
 """Weights of the marginal distribution, which trees lack for rare states; the best one is used for each column."""
 _ROUNDS, _PATIENCE, _RATE = 400, 15, 0.05
@@ -37,7 +38,7 @@ def chain_bits(
             continue
         categories = [place for place in range(column) if not ordered[place]]
         loss, model, leaves = min(
-            (_fitted(rest, held, column, size, number, categories, seed) for number in _LEAVES),
+            (_fitted(rest, held, column, size, number, categories, seed) for number in _leaves_of(size)),
             key=lambda found: found[0],
         )
         probs = _probabilities(model, held, column, size)
@@ -48,6 +49,10 @@ def chain_bits(
             f"column {column}: {leaves} leaves, {model.best_iteration} rounds, marginal {weight:g}, {loss:.4f}"
         )
     return bits, report
+
+
+def _leaves_of(size: int) -> tuple[int, ...]:
+    return _LEAVES if size <= _MANY_STATES else _LEAVES[1:2]
 
 
 def _fitted(
