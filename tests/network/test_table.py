@@ -42,5 +42,5 @@ def test_dropout_keeps_the_mean_and_drops_the_fraction() -> None:
     (gradient,) = torch.autograd.grad(out.sum(), x)
     assert torch.equal(gradient, out.detach())
     assert torch.equal(dropout.eval()(x), x)
-    assert isinstance(dropout, nn.Dropout)  # so that whoever looks for dropout finds it
+    assert isinstance(dropout, nn.Dropout)  # found by those who look for dropout
     assert torch.equal(_Dropout(0.0)(x), x)
