@@ -27,6 +27,7 @@ from torch import Tensor
 
 from tauleap._shapes import SiteMask, States
 from tauleap.data.format import Format
+from tauleap.data.sequences.format import SequenceFormat
 from tauleap.data.table.columns.best import state_labels
 from tauleap.data.table.format import TableFormat
 from tauleap.prediction import predict_sites
@@ -133,6 +134,8 @@ class Surprise:
         """
         if isinstance(self.form, TableFormat):
             return state_labels(self.form.encoder.columns[self.form.encoder.sites[site]])
+        if isinstance(self.form, SequenceFormat):
+            return self.form.state_names
         return range(1 + max(int(self.states.max()), int(self.likelier.max())))
 
     def __repr__(self) -> str:

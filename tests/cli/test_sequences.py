@@ -1,12 +1,15 @@
 """Rows of symbols of any length, by the commands that a user types."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 import tauleap as tl
 from tauleap import cli
+from tauleap.cli.commands.train import Train
+from tauleap.cli.run.train import _longer_command
 
 NAMES = ["Ann", "Bob", "Anna", "Bea", "Al", "Ben", "Nan", "Ella", "Lea", "Noel"] * 4
 STEPS = ["--steps", "2", "--width", "16", "--depth", "1"]
@@ -63,9 +66,14 @@ def test_what_training_says_and_what_is_refused(tmp_path: Path, capsys: pytest.C
     assert cli.main(["train", str(data), "--out", str(run), *STEPS]) == 0
     said = capsys.readouterr().out
     assert "names.txt: one row per line, because its lines are short and none is empty (--no-lines: one text)" in said
-    assert "names.txt: 40 rows of 2 to 4 symbols and their end, 3.2 on average; 11 different characters" in said
+    assert "names.txt: 40 rows of 2 to 4 symbols, 3.2 on average, and their end; 11 different characters" in said
     assert "network: a transformer" in said
     assert "# continues each row of the file to its end, and fills gaps marked ?" in said
+    assert cli.main(["info", str(run)]) == 0
+    described = capsys.readouterr().out
+    assert all(f"per {unit} on held-out rows" in described for unit in ("symbol", "row", "character"))
+    assert cli.main(["score", str(run), str(data), "--out", str(tmp_path / "scored.csv")]) == 0
+    assert re.search(r"row [0-9]+, score .*, [0-9] = ([A-Za-z]|\(end\)) \(", capsys.readouterr().out)
     gaps = tmp_path / "gaps.txt"
     gaps.write_text("An\nAxn\n")
     assert "gaps.txt, line 2, column 2: 'x' is not in the training data" in refused(["complete", run, gaps], capsys)
@@ -95,3 +103,19 @@ def test_lists_in_python() -> None:
     tokens = tl.fit([[17, 4], [4], [99, 4, 4]] * 9, **options)  # pyright: ignore[reportArgumentType]
     assert set().union(*tokens.sample(5, seed=0)) <= {4, 17, 99}
     assert tokens.complete([[17]], seed=0)[0][0] == 17
+
+
+def test_short_texts_get_a_transformer_and_flags_are_repeated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Windows of 64 characters of 27 symbols are a text, not a table of 64 columns."""
+    data = tmp_path / "text.txt"
+    data.write_text("abcdefghijklmnopqrstuvwxyz " * 60)
+    facts = run_json(["train", data, "--no-lines", "--out", tmp_path / "run", *STEPS], capsys)
+    assert "a transformer" in facts["choice"][1]
+    for lines, flag in ((True, "--lines"), (False, "--no-lines")):
+        longer = _longer_command(Train(str(data), lines=lines), 9, tmp_path)
+        assert longer == f"tauleap train {data} --minutes 9 --out {tmp_path}-9-minutes {flag}"
+    short = tl.fit(["abc", "bca"] * 20, steps=1, width=16, depth=1, progress=False)
+    assert isinstance(short.denoiser, tl.denoise.NetworkDenoiser)
+    assert isinstance(short.denoiser.network, tl.network.SequenceTransformer)

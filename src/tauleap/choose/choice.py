@@ -45,6 +45,7 @@ def choose(
     data: Dataset,
     *,
     ordinal: bool = False,
+    is_text: bool = False,
     minutes: float = 3.0,
     steps: int | None = None,
     process: ForwardProcess | str | None = None,
@@ -70,6 +71,7 @@ def choose(
     Args:
         data: The rows.
         ordinal: Whether the states are ordered quantities. Default: false.
+        is_text: Whether the rows are parts of a text, which get a transformer whatever their length. Default: false.
         minutes: The time for training, > 0, which decides the size of the network. Default: 3.
         steps: The number of training steps, >= 1, which with the number of rows decides the dropout of a table
             network. Default: None, as many as the minutes allow.
@@ -90,10 +92,10 @@ def choose(
         ValueError: An argument does not fit the data or another argument.
         TypeError: An argument has the wrong type.
     """
-    is_image = automatic_network(data, None, ordinal=ordinal) == "unet"
+    is_image = automatic_network(data, None, ordinal=ordinal, is_text=is_text) == "unet"
     noise, why_noise = choose_process(process, data, ordinal=ordinal, is_image=is_image)
     sizes = {"width": width, "depth": depth, "steps": steps}
-    plan = choose_network(network, data, noise, ordinal=ordinal, minutes=minutes, **sizes)
+    plan = choose_network(network, data, noise, ordinal=ordinal, is_text=is_text, minutes=minutes, **sizes)
     loss, why_loss = choose_objective(objective, noise, uses_time=plan.uses_time)
     unit = pieces * loss.samples_per_time
     if batch_size is None:

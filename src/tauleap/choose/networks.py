@@ -102,6 +102,7 @@ def choose_network(
     process: ForwardProcess,
     *,
     ordinal: bool,
+    is_text: bool = False,
     minutes: float,
     width: int | None = None,
     depth: int | None = None,
@@ -114,6 +115,7 @@ def choose_network(
         data: The rows.
         process: The noise.
         ordinal: Whether the states are ordered quantities.
+        is_text: Whether the rows are parts of a text. Default: false.
         minutes: The time for training, which decides the size.
         width: The width; None for the default.
         depth: The depth, for a U-Net the blocks per level; None for the default.
@@ -129,7 +131,7 @@ def choose_network(
             raise ValueError(f"{name} must be <= {most:,}, got {value:,}")
     task = _Task(data, process, minutes, width, depth, steps)
     if network is None:
-        return _named(automatic_network(data, process, ordinal=ordinal), task, given=False)
+        return _named(automatic_network(data, process, ordinal=ordinal, is_text=is_text), task, given=False)
     if isinstance(network, str):
         return _named(network, task, given=True)
     if not isinstance(network, nn.Module):
@@ -144,7 +146,7 @@ def choose_network(
         own = deepcopy(unwrapped(network)).to(_device.CPU)  # Training moves it to its device.
         return own if isinstance(own, Denoiser) else _denoiser(own, data, process)
 
-    plan = _named(automatic_network(data, process, ordinal=ordinal), task, given=False)
+    plan = _named(automatic_network(data, process, ordinal=ordinal, is_text=is_text), task, given=False)
     own = network if isinstance(network, Denoiser) else NetworkDenoiser(network)
     # A network that has no parameter for the observed sites sees them by their states alone.
     takes_observed = isinstance(network, Denoiser) or Arguments(network).takes_observed
@@ -159,15 +161,16 @@ def choose_network(
     )
 
 
-def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal: bool) -> str:
+def automatic_network(data: Dataset, process: ForwardProcess | None, *, ordinal: bool, is_text: bool = False) -> str:
     """Return the name of the network that suits the data.
 
     Args:
         data: The rows.
         process: The forward process; None for the default, absorbing noise.
         ordinal: Whether the states are ordered quantities.
+        is_text: Whether the rows are parts of a text, where a symbol means the same at every site. Default: false.
     """
-    if data.sequences is not None:
+    if data.sequences is not None or is_text:
         return "sequence-transformer"
     sites = math.prod(data.shape)
     num_states = data.num_states + 1 if process is None else process.num_states
@@ -340,8 +343,7 @@ def _unet(task: _Task, given: bool) -> Plan:
             f"unet needs images, rows (height, width) with sides >= {_SIDE} and up to {_CHANNELS} channels as first or "
             f"last axis, got rows of shape {task.data.shape}: write sequence-transformer"
         )
-    channels, height, width, channels_last = axes
-    minutes = task.minutes
+    (channels, height, width, channels_last), minutes = axes, task.minutes
     wide, depth, _ = task.sizes(24 if minutes < 10 else 48 if minutes < 60 else 96, 1)
     if wide % 4:
         raise ValueError(f"width of a U-Net must be a multiple of 4, got {wide}")

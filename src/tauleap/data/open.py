@@ -15,6 +15,7 @@ from tauleap._formats import FORMATS, READABLE, check_supported, registration
 from tauleap.data.folder import files_in
 from tauleap.data.format import Format, LoadedData, format_class
 from tauleap.data.sequences.detect import RULE, looks_like_records
+from tauleap.data.sequences.files import fasta
 from tauleap.data.sequences.format import TokensName
 from tauleap.data.table.columns import TableError
 
@@ -75,8 +76,9 @@ def open_data(
         delimiter: A comma, tab, semicolon, bar or space. Default: detected.
         decimal: The decimal separator, "." or ",". Default: detected.
         encoding: UTF-8, UTF-16, Windows-1252 or Latin-1. Default: detected.
-        lines: Whether each line of a ``.txt`` is a row of its own. Default: true if its lines are short and none is
-            empty (ten or more lines, of which 95 % have at most three words).
+        lines: Whether each line or record is a row of its own; otherwise the file is one text. Default: true for
+            molecules, FASTA and JSON lines, and for a ``.txt`` if its lines are short and none is empty (ten or more
+            lines, of which 95 % have at most three words).
         tokens: The symbols of such rows: "characters", "bytes", "smiles", "amino", "bases", "words" or "bpe". Default:
             "auto", by the kind of file.
         vocabulary: The largest number of symbols of "bpe" and "words". Default: 4096 for "bpe", all words.
@@ -151,8 +153,8 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
         raise ValueError("--label needs --text, the column with the rows of symbols that the labels belong to")
     if entry.kind == "table" and "text" in options:
         return _open_with(format_class(registration("sequences")), path, options)
-    if entry.kind == "text":
-        return _open_text(path, options)
+    if entry.kind in ("text", "sequences"):
+        return _open_text(path, options, always_rows=entry.kind == "sequences")
     return _open_with(format_class(entry), path, options)
 
 
@@ -180,17 +182,25 @@ def _open_folder(path: Path, options: dict[str, Any]) -> LoadedData:
     return replace(loaded, report=loaded.report + [f"left out: {others} files of other kinds"] * (others > 0))
 
 
-def _open_text(path: Path, options: dict[str, Any]) -> LoadedData:
-    """Read a text as one text, or every line as a row; the report names the option for the other way."""
+def _open_text(path: Path, options: dict[str, Any], *, always_rows: bool) -> LoadedData:
+    """Read a text as one text, or every line or record as a row; the report names the option for the other way."""
     lines, rest = options.get("lines"), {name: value for name, value in options.items() if name != "lines"}
+    if lines is None and always_rows:
+        lines = True
     if lines is None:
         # The first two options have no meaning for one text, and the third none for rows.
         lines = "coding" not in rest and ("tokens" in rest or "vocabulary" in rest or looks_like_records(path))
     if not lines:
         return _open_with(format_class(registration("text")), path, rest)
     loaded = _open_with(format_class(registration("sequences")), path, rest)
-    why = "as given" if options.get("lines") else f"because {RULE}" if looks_like_records(path) else "for --tokens"
-    note = f"{path.name}: one row per line, {why} (--no-lines: one text)"
+    if options.get("lines"):
+        why = "as given"
+    elif always_rows:
+        why = f"because of the ending {path.suffix}"
+    else:
+        why = f"because {RULE}" if looks_like_records(path) else "for --tokens"
+    noun = "record" if path.suffix.lower() in fasta.SUFFIXES else "line"
+    note = f"{path.name}: one row per {noun}, {why} (--no-lines: one text)"
     return replace(loaded, report=[note, *loaded.report])
 
 

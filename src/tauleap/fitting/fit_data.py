@@ -27,6 +27,7 @@ from tauleap.data.memory import Kind, as_dataset, has_different_lengths
 from tauleap.data.sequences.opening import open_texts
 from tauleap.data.table.columns.dependency import describe_dependencies
 from tauleap.data.table.frame import is_frame, open_frame
+from tauleap.data.text import TextFormat
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
 from tauleap.fitting.split import split_rows
@@ -211,7 +212,8 @@ def fit(
         ordinal = len(rows.shape) >= 2 if form is None else form.ordinal
     pieces = run.ranks * run.accumulate
     budget = MINUTES if minutes is None else minutes
-    choice = choose(rows, ordinal=ordinal, minutes=budget, steps=steps, pieces=pieces, **own_choices)
+    is_text = isinstance(form, TextFormat)
+    choice = choose(rows, ordinal=ordinal, is_text=is_text, minutes=budget, steps=steps, pieces=pieces, **own_choices)
     masks = choice.masking if masking == "auto" else masking
     recipe = _recipe(rows, held_out, choice, masks, form, kind, seed, labels)
     has_own = any(isinstance(part, nn.Module) for part in (process, network))

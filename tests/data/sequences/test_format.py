@@ -48,6 +48,10 @@ def test_rows_of_every_kind_of_file_come_back(name: str, content: str, texts: li
     assert form.texts(x) == texts
     assert x.shape == (len(texts), max(map(len, form.texts(x))) + 1) or name.endswith(("smi", "smiles"))
     assert bool((x[:, -1] == form.end).all())
+    noun = "record" if ">" in content else "line"
+    if not name.endswith("txt"):
+        why = f"because of the ending {Path(name).suffix}"
+        assert report[0] == f"{name}: one row per {noun}, {why} (--no-lines: one text)"
     assert f"{len(texts)} rows of" in report[-1]
     (path,) = form.write(x, tmp_path / "out")
     assert path.suffix == Path(name).suffix
@@ -83,6 +87,8 @@ def test_prefixes_are_continued_and_rows_with_wildcards_end(tmp_path: Path) -> N
     data, _ = form.read_incomplete(put(tmp_path, "gaps.txt", "A\nB?b\n\nNoel\n"))
     assert data.missing is not None
     assert data.missing.int().tolist() == [[0, 1, 1, 1, 0], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0], [0, 0, 0, 0, 0]]
+    empty, _ = form.read_incomplete(put(tmp_path, "empty.txt", "A\n\n\n"))
+    assert len(empty) == 3
     other, _ = form.read_incomplete(put(tmp_path, "gaps.txt", "B**b\n"), wildcard="*")
     assert other.missing is not None
     assert other.missing.int().tolist() == [[0, 1, 1, 0, 0]]
@@ -116,19 +122,34 @@ def test_texts_are_rows_if_their_lines_look_like_records(tmp_path: Path) -> None
     assert opened(prose, tokens="words")[0].texts(opened(prose, tokens="words")[1])[0] == "It was the best of times"
     for content in ("\n".join(NAMES[:9]), "\n".join([*NAMES, "", *NAMES]), "\n".join([*NAMES, "x" * 1025])):
         assert isinstance(open_data(put(tmp_path, "t.txt", content), length=4).form, TextFormat)
-    with pytest.raises(ValueError, match="leave --no-lines out"):
-        open_data(put(tmp_path, "a.smi", "C\nO\n"), lines=False)
+    molecules = open_data(put(tmp_path, "a.smi", "CCO\nOCC\n"), lines=False, length=4)
+    assert isinstance(molecules.form, TextFormat)
+    assert molecules.form.alphabet == "\nCO"
+
+
+def test_alphabets_of_fasta_files(tmp_path: Path) -> None:
+    aligned, _, _ = opened(put(tmp_path, "a.fa", ">one\nMK-V\n>two\nM..V\n"))
+    assert aligned.tokens.kind == "characters"
+    for content, kind in ((">a\nMKV\n>b\nMMV\n", "amino"), (">a\nACGTN\n>b\nACR\n", "bases")):
+        assert opened(put(tmp_path, "a.fa", content))[0].tokens.kind == kind
+
+
+def test_old_line_breaks_separate_rows(tmp_path: Path) -> None:
+    form, x, report = opened(put(tmp_path, "a.smi", "CC\rCO\r"))
+    assert form.texts(x) == ["CC", "CO"]
+    assert ": 2 rows of 2 symbols and their end" in report[1]
 
 
 def test_long_rows_are_left_out_and_reported(tmp_path: Path) -> None:
     assert choose_length(torch.tensor([5] * 100 + [7]).numpy(), None) == 7
     assert choose_length(torch.tensor([5] * 999 + [90]).numpy(), None) == 5
     assert choose_length(torch.tensor([5000] * 9).numpy(), None) == 1024
+    assert choose_length(torch.tensor([4] * 40 + [10**6]).numpy(), None) == 4
     lines = ["CC"] * 500 + ["C" * 70]
     form, x, report = opened(put(tmp_path, "a.smi", "\n".join(lines[::-1]) + "\nO"))
     assert form.length == 2
     assert len(x) == 501
-    assert report[1] == (
+    assert report[2] == (
         "a.smi: 1 of 502 rows have more than 2 symbols and are left out (line 1 has 70); --length changes this"
     )
     assert opened(tmp_path / "a.smi", length=80)[0].length == 80
@@ -143,7 +164,13 @@ def test_long_rows_are_left_out_and_reported(tmp_path: Path) -> None:
         ("a.smi", "CC\n\nC\n\nO", r"a\.smi, line 2 is empty, one of 2 such lines: remove it$"),
         ("a.txt", "CC\n\nC", r"a\.txt, line 2 is empty: remove it, or write --no-lines"),
         ("a.txt", "\n\n", r"a\.txt has no lines with symbols"),
-        ("a.txt", "x" * 10**6 + "\ny\n", r"a\.txt: 1 of 2 rows have more than 1,024 symbols \(line 1 has 1,000,000\)"),
+        ("a.txt", "x" * 10**6 + "\ny\n", r"1 of 2 rows .* \(line 1 has 1,000,000\), .*, or --no-lines"),
+        ("a.fa", ">a\n" + "ACGT" * 10**5, r"1 of 1 rows have more than 1,024 .* are left: write shorter rows$"),
+        ("a.jsonl", "\n".join(["[" + "1,2," * 999 + "1]"] * 3), r"3 of 3 rows .*, or --length 1999"),
+        ("a.smi", "SMILES name\nCC a\n", r"a\.smi, line 1, column 1: 'SMILES' is a header: remove this line"),
+        ("a.fa", ">a\nMK\nV1L\n>b\nMK\n", r"a\.fa, line 3, column 2: '1' is neither a letter of IUPAC nor a gap"),
+        ("a.jsonl", '["a"]\n["b", ""]\n', r"a\.jsonl, line 2, item 2 of the list is an empty text: remove it"),
+        ("a.jsonl", "[1]\n[" + "1" * 30 + "]\n", r"a\.jsonl, line 2: .* cannot be read \(a whole number of 30 digits"),
         ("a.txt", "aaa\na\n", r"a\.txt: the rows contain only 'a': give rows with two or more"),
         ("a.txt", b"ab\na\xff\n", r"a\.txt, line 2, byte 2: 0xff is not UTF-8: save the file as UTF-8"),
         ("a.fa", "MKV\n", r"a\.fa, line 1, column 1: a FASTA file begins with a header such as '>name', got 'MKV'"),
@@ -173,6 +200,9 @@ def test_objects_of_json_lines_need_the_name_of_an_entry(tmp_path: Path) -> None
     assert form.texts(x) == ["ab", "b"]
     (written,) = form.write(x, tmp_path, stem="out")
     assert written.read_text() == '{"text": "ab"}\n{"text": "b"}\n'
+    data, _ = form.read_incomplete(path)
+    (written,) = form.write_completed(data.in_memory(), data.known(), data, tmp_path)
+    assert written.read_text() == '{"id": 1, "text": "ab"}\n{"text": "b"}\n'
     with pytest.raises(ValueError, match=r"line 1 has no entry 'body': add it, or write another name after --text"):
         open_data(path, text="body")
     with pytest.raises(ValueError, match=r"line 1 is no object, so that --text body cannot be read"):

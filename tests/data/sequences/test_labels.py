@@ -10,6 +10,7 @@ import tauleap as tl
 from tauleap import cli
 from tauleap.data import format_from_config, open_data
 from tauleap.data.sequences.format import SequenceFormat
+from tauleap.data.sequences.labels import LabelColumn
 
 ROWS = [f"{'CO' if n % 2 else 'NCC'},{'yes' if n % 2 else 'no'},{n / 7:.2f}" for n in range(40)]
 
@@ -38,6 +39,15 @@ def test_labels_of_categories_and_numbers(tmp_path: Path) -> None:
     assert path.read_text() == "smiles\nCO\nCO\nN\n"
 
 
+def test_bins_of_uneven_numbers() -> None:
+    """Numbers that differ late, and a column with one frequent number, have bins that can be told apart."""
+    column = LabelColumn.fit("id", [str(1_000_000 + n / 100) for n in range(50)], 5)
+    assert [column.encode(f"{1_000_000 + n / 100}") for n in range(0, 50, 10)] == [0, 1, 2, 3, 4]
+    assert column.describe(1) == "id=1000000.1:1000000.2"
+    counts = LabelColumn.fit("n", ["0"] * 900 + [str(n) for n in range(1, 20)], 5)
+    assert (counts.encode("0"), counts.encode("1"), counts.encode("19")) == (0, 1, 1)
+
+
 def test_completed_tables_keep_their_other_columns(tmp_path: Path) -> None:
     form = open_data(table(tmp_path), text="smiles").form
     assert isinstance(form, SequenceFormat)
@@ -56,6 +66,7 @@ def test_completed_tables_keep_their_other_columns(tmp_path: Path) -> None:
         ({"text": "smiles", "label": "x"}, ROWS, "has no column 'x'"),
         ({"text": "smiles", "label": "smiles"}, ROWS, "cannot be both --text and --label"),
         ({"label": "active"}, ROWS, "--label needs --text"),
+        ({"text": "smiles", "bins": 3}, ROWS, "--bins needs --label, the columns of numbers"),
         ({"text": "smiles"}, [*ROWS, ",no,1"], "line 42: the column 'smiles' is empty"),
         ({"text": "smiles", "tokens": "bases"}, ROWS, "line 2, column 'smiles', character 2: 'O' is none of the bases"),
         ({"text": "smiles", "label": "active"}, ["CO,yes,1"] * 9, "'active' has 1 different values: labels are 2 to"),

@@ -92,7 +92,7 @@ class Train:
     """Column types of a table, such as age=number day=date:%d.%m.%Y; TYPE is number, category, date, boolean, constant,
     id or text. Default: detected."""
     bins: int | None = None
-    """Quantile bins per column of numbers or dates of a table, 2 to 10,000. Default: 100."""
+    """Quantile bins per column of numbers or dates of a table, 2 to 10,000. Default: 100; for --label 5."""
     header: Annotated[bool | None, Metavar("| --no-header")] = None
     """Read the column names from the first line of a table, or take all lines as rows. Default: detected."""
     missing: Annotated[tuple[str, ...], Metavar("TEXT ...")] = ()
@@ -109,7 +109,8 @@ class Train:
     encoding: str | None = None
     """Encoding of a table: utf-8, utf-16, cp1252 or latin-1. Default: detected."""
     lines: Annotated[bool | None, Metavar("| --no-lines")] = None
-    """Whether each line of a .txt is a row of its own. Default: if its lines are short and none is empty."""
+    """Read each line or record as a row of its own, or the file as one text. Default: rows, if the ending is one of
+    rows of symbols, or if the lines of a .txt are short and none is empty."""
     tokens: Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words", "bpe"] = "auto"
     """Symbols of rows of symbols. Default: by the kind of file."""
     vocabulary: int | None = None

@@ -11,6 +11,9 @@ from tauleap.cli.output import print_result
 from tauleap.data import Format
 from tauleap.model import Model
 
+_OF_ROWS = {"bits_per_symbol": "symbol", "bits_per_row": "row", "bits_per_character": "character"}
+"""Measurements of rows of symbols; bits/dim counts the sites behind their ends too."""
+
 
 def run(options: Info) -> None:
     """Print the description of a model.
@@ -43,6 +46,7 @@ def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
         "batch_size": rows_at_once(model, None),
         "step": about.get("step"),
         "bits_per_dim": about.get("bits_per_dim"),
+        **({name: about.get(name) for name in _OF_ROWS} if form.kind == "sequences" else {}),
         "independent_bits_per_dim": about.get("independent_bits_per_dim"),
         "gain_over_independent": about.get("gain_over_independent"),
         "better_than_independent": about.get("better_than_independent"),
@@ -76,6 +80,11 @@ def _lines(facts: dict[str, Any]) -> list[str]:
     lines.append(f"device:   {facts['device']}, {facts['batch_size']:,} samples at a time")
     if isinstance(facts["step"], int):
         lines.append(f"trained:  {facts['step']:,} steps")
+    for name, unit in _OF_ROWS.items():
+        found = facts.get(name)
+        if isinstance(found, dict) and isinstance(found.get("value"), float):
+            stderr = f" ± {found['stderr']:.4f}" if isinstance(found.get("stderr"), float) else ""
+            lines.append(f"bits:     {found['value']:.4f}{stderr} per {unit} on held-out rows")
     for name, key in (("bits/dim", "bits_per_dim"), ("baseline", "independent_bits_per_dim")):
         found = facts[key]
         if isinstance(found, dict) and isinstance(found.get("value"), float):

@@ -287,8 +287,9 @@ def _longer_command(options: Train, minutes: int, out: Path) -> str:
         value = getattr(options, field.name)
         if field.name in ("what", "out", "steps", "minutes", "json") or value == field.default:
             continue
-        values = value if isinstance(value, tuple) else () if field.type == "bool" else (value,)
-        words += [f"--{field.name.replace('_', '-')}", *map(str, values)]
+        is_flag = isinstance(value, bool)
+        values = value if isinstance(value, tuple) else () if is_flag else (value,)
+        words += [f"--{'no-' * (is_flag and not value)}{field.name.replace('_', '-')}", *map(str, values)]
     return shlex.join(words)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +19,7 @@ _MOST_CHARACTERS = 1024
 """Different characters up to which they are the symbols; for more, bytes give fewer states."""
 _LONG = 30
 """Letters from which a sequence of the letters of bases alone is hardly a protein by chance."""
+_ALIGNED = frozenset(ALL_AMINO + "-.")
 RULE = "its lines are short and none is empty"
 
 
@@ -66,7 +68,8 @@ def _residues(records: Sequence[Record], path: Path) -> str:
     for record in records:
         letters = set(str(record.text).upper())
         if not letters <= set(ALL_AMINO):
-            return "characters"  # not a sequence of residues, such as an alignment with gaps
+            _check_alignment(records, path)
+            return "characters"
         if not letters <= set(ALL_BASES):
             other = other or record
         elif len(record.text) >= _LONG and letters <= set("ACGTUN"):
@@ -77,7 +80,23 @@ def _residues(records: Sequence[Record], path: Path) -> str:
             f"{other.line:,}, {shown_line(str(other.text))}: write them into two files, or --tokens amino to read all "
             "of them as proteins"
         )
-    return "bases" if other is None else "amino"
+    if other is not None:
+        return "amino"
+    # The letters that stand for several bases are rare in DNA and frequent in short proteins.
+    letters = Counter(letter for record in records for letter in str(record.text).upper())
+    plain = sum(letters[letter] for letter in "ACGTUN")
+    return "bases" if 2 * plain >= letters.total() else "amino"
+
+
+def _check_alignment(records: Sequence[Record], path: Path) -> None:
+    """Raise ValueError unless everything but letters is a gap of an alignment."""
+    for record in records:
+        at = next((at for at, letter in enumerate(record.text) if str(letter).upper() not in _ALIGNED), None)
+        if at is not None:
+            raise ValueError(
+                f"{Fasta().place(path, record, at)}: {record.text[at]!r} is neither a letter of IUPAC nor a gap, - or "
+                ".: correct it, or write --tokens characters"
+            )
 
 
 def is_table(path: Path) -> bool:

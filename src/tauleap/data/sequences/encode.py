@@ -60,9 +60,9 @@ def choose_length(lengths: np.ndarray, given: int | None) -> int:
     """Return the largest number of symbols of a row.
 
     It is the length of the longest row, unless few rows are much longer than the others; then it is the 99.5th
-    percentile. It is at most 1,024.
+    percentile. It is at most 1,024, and longer rows have no part in the choice unless all rows are longer.
 
-    >>> choose_length(np.array([3] * 999 + [40]), None), choose_length(np.array([3, 4, 5]), None)
+    >>> choose_length(np.array([3] * 999 + [40]), None), choose_length(np.array([3, 4, 5, 10**6]), None)
     (3, 5)
 
     Args:
@@ -71,9 +71,12 @@ def choose_length(lengths: np.ndarray, given: int | None) -> int:
     """
     if given is not None:
         return _check.integer("length", given, least=1)
-    usual = int(np.quantile(lengths, _QUANTILE, method="higher"))
-    longest = int(lengths.max())
-    return max(1, min(MOST, longest if longest <= _FAR * usual else usual))
+    usable = lengths[lengths <= MOST]
+    if not len(usable):
+        return MOST
+    usual = int(np.quantile(usable, _QUANTILE, method="higher"))
+    longest = int(usable.max())
+    return max(1, longest if longest <= _FAR * usual else usual)
 
 
 def to_states(

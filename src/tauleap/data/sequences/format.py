@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -21,6 +22,8 @@ from tauleap.data.sequences.tokens import UNKNOWN, Text, Tokeniser, tokeniser_fr
 TokensName = Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words", "bpe"]
 _SHOWN = 200
 """Characters of a row in a preview."""
+_MOST_LENGTH = 16_384
+"""Symbols up to which a message proposes a length: attention of more sites needs gigabytes for a row."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +71,6 @@ class SequenceFormat(Format):
     def open(
         path: Path,
         *,
-        lines: bool | None = None,
         tokens: TokensName = "auto",
         vocabulary: int | None = None,
         length: int | None = None,
@@ -83,7 +85,6 @@ class SequenceFormat(Format):
 
         Args:
             path: A file with one row per line, record or JSON value.
-            lines: Whether each line is a row; no other value than true is accepted. Default: true.
             tokens: The symbols: "characters", "bytes", "smiles", "amino", "bases", "words" or "bpe". Default: "auto",
                 by the kind of file.
             vocabulary: The largest number of symbols of "bpe" and "words". Default: 4096 for "bpe", all words.
@@ -101,8 +102,6 @@ class SequenceFormat(Format):
         """
         from tauleap.data.sequences.opening import open_rows
 
-        if lines is False:
-            raise ValueError(f"{path} has one row per line or record: leave --no-lines out")
         table = {"header": header, "delimiter": delimiter, "encoding": encoding}
         return open_rows(path, text, tuple(label), bins, table, tokens=tokens, vocabulary=vocabulary, length=length)
 
@@ -141,6 +140,12 @@ class SequenceFormat(Format):
                 )
         is_open = np.array([UNKNOWN not in row for row in symbols])
         return as_rows(records, symbols, self.tokens, self.length, is_open=is_open, labels=self.labels)
+
+    @cached_property
+    def state_names(self) -> list[str]:
+        """The text of each state, the end as "(end)"."""
+        symbols = (self.tokens.decode([number]) for number in range(self.tokens.num_symbols))
+        return [*(text if isinstance(text, str) else str(text[0]) for text in symbols), "(end)"]
 
     @property
     def wildcard(self) -> str:
@@ -225,6 +230,15 @@ class SequenceFormat(Format):
             raise ValueError(f"a field of the format of kind 'sequences' has the wrong type: {error}") from error
 
 
+def _remedy_of_long_rows(form: SequenceFormat, shortest: int, *, training: bool) -> str:
+    remedies = ["write shorter rows"]
+    if training and shortest <= _MOST_LENGTH:
+        remedies.append(f"--length {shortest}")
+    if training and form.file.kind == "lines":
+        remedies.append("--no-lines to read the file as one text")
+    return ", or ".join(remedies)
+
+
 def without_long_rows(
     form: SequenceFormat,
     records: Sequence[Record],
@@ -255,8 +269,7 @@ def without_long_rows(
             where = name if path is None else f"{path}: "
             raise ValueError(
                 f"{where}{len(longer):,} of {len(symbols):,} rows have more than {form.length:,} symbols ({first}), "
-                f"and too few rows are left: write shorter rows, --length {longer[0][0]}, or --no-lines to read a .txt "
-                "as one text"
+                f"and too few rows are left: {_remedy_of_long_rows(form, min(longer)[0], training=path is None)}"
             )
         report.append(
             f"{name}{len(longer):,} of {len(symbols):,} rows have more than {form.length:,} symbols and are left out "

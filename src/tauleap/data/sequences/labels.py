@@ -61,8 +61,8 @@ class LabelColumn:
         """
         if self.values:
             return f"{self.name}={self.values[number]}"
-        low = "" if number == 0 else f"{self.edges[number - 1]:g}"
-        high = "" if number == len(self.edges) else f"{self.edges[number]:g}"
+        low = "" if number == 0 else _shown(self.edges[number - 1])
+        high = "" if number == len(self.edges) else _shown(self.edges[number])
         return f"{self.name}={low}:{high}"
 
     @staticmethod
@@ -82,9 +82,11 @@ class LabelColumn:
         numbers = [_number(cell) for cell in known]
         if len(distinct) > _FEW and None not in numbers:
             values = np.array(numbers, dtype=np.float64)
-            edges = np.unique(np.quantile(values, np.arange(1, bins) / bins, method="nearest"))
-            edges = edges[(edges > values.min()) & (edges <= values.max())]
-            return LabelColumn(name, (), tuple(float(f"{edge:.6g}") for edge in edges))
+            edges = np.quantile(values, np.arange(1, bins) / bins, method="nearest")
+            edges = np.unique(edges[edges > values.min()])
+            if not len(edges):  # most cells are the smallest number, which becomes a bin of its own
+                edges = np.unique(values)[1:2]
+            return LabelColumn(name, (), tuple(np.unique([_rounded(edge, values) for edge in edges]).tolist()))
         if not 2 <= len(distinct) <= _MOST:
             raise ValueError(
                 f"the column of labels {name!r} has {len(distinct):,} different values: labels are 2 to {_MOST:,} "
@@ -166,6 +168,19 @@ class Labels:
                 raise ValueError("the values and edges of a column of labels must be lists")
             columns.append(LabelColumn(each["name"], tuple(each["values"]), tuple(each["edges"])))
         return Labels(tuple(columns))
+
+
+def _rounded(edge: float, values: np.ndarray) -> float:
+    """Return the shortest number that separates the same values as an edge, with six digits or more."""
+    for digits in range(6, 17):
+        shorter = float(f"{edge:.{digits}g}")
+        if np.array_equal(values >= shorter, values >= edge):
+            return shorter
+    return float(edge)
+
+
+def _shown(edge: float) -> str:
+    return f"{edge:g}" if float(f"{edge:g}") == edge else repr(edge)
 
 
 def _number(cell: str) -> float | None:

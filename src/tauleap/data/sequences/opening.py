@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from torch import Tensor
 
 from tauleap import _check
 from tauleap._files.printable import one_line
@@ -50,10 +51,12 @@ def open_rows(
     Raises:
         ValueError: A row cannot be read, or an option is not for this file.
     """
+    if bins is not None and not label:
+        raise ValueError("--bins needs --label, the columns of numbers that become classes")
     if is_table(path):
         file, records = Column.of(path, text or "", label, **table)
-    elif label or bins is not None or any(value is not None for value in table.values()):
-        raise ValueError(f"{path} is no table: --label, --bins and the options of tables are for one, leave them out")
+    elif label or any(value is not None for value in table.values()):
+        raise ValueError(f"{path} is no table: --label and the options of tables are for one, leave them out")
     else:
         file = file_of(path, text)
         records = file.read(path)
@@ -163,6 +166,13 @@ def _lacks(cls: type[Tokeniser], text: Text) -> bool:
     return False
 
 
+def _lengths(rows: Tensor) -> str:
+    least, most = int(rows.min()), int(rows.max())
+    if least == most:
+        return f"{most:,} symbol{'s' * (most != 1)}"
+    return f"{least:,} to {most:,} symbols, {float(rows.double().mean()):.1f} on average,"
+
+
 def _loaded(
     form: SequenceFormat,
     records: Sequence[Record],
@@ -176,8 +186,5 @@ def _loaded(
     rows = (data.in_memory() != form.end).sum(1)
     reason = f", {why}" if why else ""
     tokens = form.tokens.describe()
-    described = (
-        f"{name}: {len(data):,} rows of {int(rows.min())} to {int(rows.max())} symbols and their end, "
-        f"{float(rows.double().mean()):.1f} on average; {tokens}{reason} (--tokens)"
-    )
+    described = f"{name}: {len(data):,} rows of {_lengths(rows)} and their end; {tokens}{reason} (--tokens)"
     return data, [described, *left_out]

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tauleap._files import safe_read
+from tauleap._files.printable import one_line
 from tauleap.data.sequences.files.records import (
     Record,
     SequenceFile,
@@ -52,9 +53,15 @@ class JsonLines(SequenceFile):
                 value = safe_read.parse_json(line.encode("utf-8", "surrogatepass"), where)
             except ValueError as error:
                 column = getattr(error.__cause__, "colno", None)
-                place = "" if column is None else f", column {column:,}"
+                if column is None:
+                    reason = one_line(str(error.__cause__ or "it is nested too deep"), most=100)
+                    raise ValueError(
+                        f"{where}: {shown_line(line)} cannot be read ({reason}): write a text in quotes, or a list of "
+                        "texts or whole numbers"
+                    ) from error
                 raise ValueError(
-                    f"{where}{place}: {shown_line(line)} is not JSON: write a text in quotes, or a list of tokens"
+                    f"{where}, column {column:,}: {shown_line(line)} is not JSON: write a text in quotes, or a list of "
+                    "tokens"
                 ) from error
             text = self._text(value, where)
             kind = "a text" if isinstance(text, str) else _kind_of_list(text, where, incomplete=incomplete)
@@ -63,7 +70,8 @@ class JsonLines(SequenceFile):
             first = first or kind
             # A text without escapes begins after its quote, so that the place of a symbol is known.
             column = line.index('"') + 2 if isinstance(text, str) and self.text is None and "\\" not in line else 0
-            records.append(Record(text, number, column))
+            extra = _others(value, self.text) if incomplete and self.text is not None else ()
+            records.append(Record(text, number, column, extra))
         return records
 
     def _text(self, value: Any, where: str) -> Any:
@@ -88,9 +96,24 @@ class JsonLines(SequenceFile):
         return tuple(value)
 
     def content(self, texts: Sequence[Text], extras: Sequence[tuple[str, ...]] | None, first: int) -> str:
-        values = [text if isinstance(text, str) else list(text) for text in texts]
-        objects = values if self.text is None else [{self.text: value} for value in values]
-        return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in objects)
+        values: list[Any] = [text if isinstance(text, str) else list(text) for text in texts]
+        if self.text is not None:
+            found = [()] * len(values) if extras is None else extras
+            values = [_as_object(self.text, value, extra) for value, extra in zip(values, found, strict=True)]
+        return "".join(f"{json.dumps(value, ensure_ascii=False)}\n" for value in values)
+
+
+def _others(value: dict[str, Any], name: str) -> tuple[str, str]:
+    """Return the place of an entry in its object, and the other entries as JSON."""
+    others = {other: entry for other, entry in value.items() if other != name}
+    return str(list(value).index(name)), json.dumps(others, ensure_ascii=False)
+
+
+def _as_object(name: str, value: Any, extra: tuple[str, ...]) -> dict[str, Any]:
+    """Return an object with the entry of the row at its place among its other entries."""
+    others = list(json.loads(extra[1]).items()) if extra else []
+    place = int(extra[0]) if extra else 0
+    return dict([*others[:place], (name, value), *others[place:]])
 
 
 def _kind_of_list(items: tuple[Any, ...], where: str, *, incomplete: bool) -> str:
@@ -108,4 +131,6 @@ def _kind_of_list(items: tuple[Any, ...], where: str, *, incomplete: bool) -> st
             f"{where}, item {at + 1:,} of the list is {_NAMES.get(type(items[at]), 'a list')}, {items[at]!r:.40}: "
             "accepted are texts only, or whole numbers only"
         )
+    if "" in items:
+        raise ValueError(f"{where}, item {items.index('') + 1:,} of the list is an empty text: remove it")
     return "a list of texts" if kinds == {str} else "a list of whole numbers"

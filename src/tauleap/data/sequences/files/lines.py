@@ -17,6 +17,8 @@ from tauleap.data.sequences.files.records import (
 from tauleap.data.sequences.tokens import Text
 
 SMILES = (".smi", ".smiles")
+_HEADERS = ("smiles", "canonical_smiles", "isomeric_smiles", "smi", "mol", "molecule")
+"""First words of files with a line of headers; none of them is a molecule."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +36,14 @@ class Lines(SequenceFile):
         check_suffix(self.suffix, (".txt", *SMILES))
 
     def read(self, path: Path, *, incomplete: bool = False) -> list[Record]:
-        lines = numbered_lines(path)
+        lines = numbered_lines(path, keep_empty=incomplete)
         if not incomplete:
             also = ", or write --no-lines to read the file as one text" if self.suffix == ".txt" else ""
             check_empty(path, lines, f"remove it{also}")
         if self.suffix not in SMILES:
             return [Record(line, number, 1) for number, line in enumerate(lines, start=1)]
+        if lines[0].split()[:1] and lines[0].split()[0].lower() in _HEADERS:
+            raise ValueError(f"{path}, line 1, column 1: {lines[0].split()[0]!r} is a header: remove this line")
         records = []
         for number, line in enumerate(lines, start=1):
             word, _, name = line.strip().replace("\t", " ").partition(" ")

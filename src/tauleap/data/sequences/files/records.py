@@ -105,11 +105,12 @@ class SequenceFile(ABC):
         return from_fields(f"a file of kind {cls.kind!r}", cls, config)
 
 
-def numbered_lines(path: Path) -> list[str]:
+def numbered_lines(path: Path, *, keep_empty: bool = False) -> list[str]:
     """Return the lines of a text file, without the line breaks and without empty lines at its end.
 
     Args:
         path: The file, in UTF-8.
+        keep_empty: Whether empty lines at the end are returned too. Default: false.
 
     Raises:
         ValueError: The file is empty, too large or not UTF-8.
@@ -123,8 +124,8 @@ def numbered_lines(path: Path) -> list[str]:
         raise ValueError(
             f"{path}, line {line:,}, byte {column:,}: {content[error.start]:#04x} is not UTF-8: save the file as UTF-8"
         ) from error
-    lines = text.replace("\r\n", "\n").split("\n")
-    while lines and not lines[-1].strip():
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n")
+    while lines and not lines[-1].strip() and not keep_empty:
         lines.pop()
     if not lines:
         raise ValueError(f"{path} has no lines with symbols: write one row per line")
