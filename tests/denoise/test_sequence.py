@@ -113,6 +113,20 @@ def test_bits_of_all_sites_are_those_of_the_row() -> None:
     assert bool(((found.value * 4 - exact).abs() < 5 * found.stderr * 4 + 1e-6).all())
 
 
+def test_the_network_gets_all_sites_behind_a_visible_end_as_ends() -> None:
+    """So it sees the length, and masked sites behind the end look alike whichever of them are visible."""
+    seen = []
+
+    class Recording(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            seen.append(x)
+            return torch.zeros(*x.shape, 4)
+
+    denoiser = SequenceDenoiser(Recording(), end=2, mask=3)
+    denoiser(torch.tensor([[3, 0, 3, 2, 3, 3], [3, 3, 3, 3, 3, 3]]), 0.5)
+    assert seen[0].tolist() == [[3, 0, 3, 2, 2, 2], [3, 3, 3, 3, 3, 2]]
+
+
 def test_gradients_are_finite_and_certain_sites_have_none() -> None:
     denoiser = SequenceDenoiser(Careless(ExactDenoiser(law()[0], PROCESS)), end=2, mask=3)
     x = reachable()
