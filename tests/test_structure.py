@@ -8,6 +8,7 @@ from pkgutil import walk_packages
 import pytest
 
 import tauleap
+from tauleap.cli.commands import COMMANDS
 
 PACKAGE = Path(tauleap.__file__).parent
 MODULES = [m.name for m in walk_packages(tauleap.__path__, "tauleap.") if not m.name.endswith("__main__")]
@@ -46,3 +47,12 @@ def test_concrete_bases_are_found() -> None:
 @pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_file_is_too_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_each_command_has_a_file_and_its_work_has_one_with_the_same_name() -> None:
+    names = {name.replace("-", "_") for name in COMMANDS}
+    files = {folder: {path.stem for path in (PACKAGE / "cli" / folder).glob("*.py")} for folder in ("commands", "run")}
+    assert files["commands"] - {"__init__"} == names
+    # Other files of run/ belong to the command whose name they begin with.
+    assert {name for name in names for file in files["run"] if file == name} == names
+    assert all(any(file.startswith(name) for name in names) for file in files["run"] - {"__init__"})

@@ -225,8 +225,11 @@ SAMPLERS: list[Sampler] = [
 ]
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS, ids=repr)
-@pytest.mark.parametrize("name", processes())
+GIBBS = WithCorrector(Ancestral(), 1, kind="gibbs")
+CASES = [(name, sampler) for name in processes() for sampler in SAMPLERS] + [("ring", GIBBS)]
+
+
+@pytest.mark.parametrize(("name", "sampler"), CASES, ids=str)
 def test_every_sampler_recovers_the_data_distribution(name: str, sampler: Sampler) -> None:
     """Chi-square over all pairs of two sites; the start is the exact q_1, since the blocks never mix."""
     process = processes()[name]
@@ -253,6 +256,11 @@ def test_no_sampler_is_forgotten() -> None:
         for process in processes().values():
             with pytest.raises(ValueError, match=r"write|rank|noise"):
                 kind().check(process)
+
+
+def test_gibbs_corrector_is_refused_where_blocks_never_mix() -> None:
+    with pytest.raises(ValueError, match=r"Blocks do not: its kernel has zeros.*write kind='rates'"):
+        GIBBS.check(processes()["blocks"])
 
 
 @pytest.mark.parametrize("name", processes())

@@ -14,7 +14,7 @@ from tauleap.cli.commands.complete import Complete
 from tauleap.cli.model import load_model, rows_at_once
 from tauleap.cli.observed import observed_values, unreadable_cells
 from tauleap.cli.output import files_line, print_result, with_progress_bar
-from tauleap.cli.run.predict import predict
+from tauleap.cli.run.complete_predict import predict
 from tauleap.cli.samplers import make_sampler
 from tauleap.data import Dataset, Format
 from tauleap.data.music.format import MusicFormat
