@@ -265,3 +265,20 @@ def test_reasons_of_constants_have_plain_values() -> None:
     frame = pd.DataFrame({"n": [1, 1], "d": pd.to_datetime(["2024-01-01"] * 2), "x": [1, 2]})
     reasons = [column.reason for column in TableEncoder.fit(from_frame(frame)).columns]
     assert reasons[:2] == ["every value is 1", "every value is 2024-01-01T00:00:00.000000"]
+
+
+def test_rare_categories_of_a_categorical_column_are_not_stored() -> None:
+    names = [f"village {place}" for place in range(40) for _ in range(40 - place)]
+    kind = pd.CategoricalDtype([*(f"village {place}" for place in reversed(range(40))), "nowhere"], ordered=True)
+    frame = pd.DataFrame({"v": pd.Series(names, dtype=kind), "x": np.arange(len(names)) % 2})
+    raw = from_frame(frame)
+    encoder = TableEncoder.fit(raw, max_categories=10)
+    later = np.array([place for place, name in enumerate(names) if int(name.split()[1]) >= 20])
+    for fitted, frequent in ((encoder, range(9)), (encoder.refit(raw.select(later)), range(20, 29))):
+        stored = json.dumps(fitted.config())
+        assert [place for place in range(40) if f'"village {place}"' in stored] == list(frequent)
+        categories = to_frame(fitted.decode(fitted.encode(raw).states))["v"].cat.categories
+        assert list(categories) == [*(f"village {place}" for place in reversed(frequent)), "nowhere", "(other)"]
+    kept = TableEncoder.fit(raw, max_categories=10, keep_rare=True)
+    made = to_frame(kept.decode(kept.encode(raw).states))["v"]
+    assert made.dtype == kind

@@ -90,6 +90,21 @@ class Column:
             return replace(self, encoder=self.encoder.refit(values, counts=counts, order=not self._has_own_order))
         return self
 
+    def without_rare_labels(self, cells: Cells, frame_type: FrameType | None) -> Column:
+        """Return the column whose pandas type does not name rare categories, which may be personal data.
+
+        Args:
+            cells: The cells of the column in a frame.
+            frame_type: The pandas type of the column in this frame, with all categories.
+        """
+        if not isinstance(self.encoder, CategoryEncoder) or self.encoder.other is None or frame_type is None:
+            return self
+        # By type and value, because True equals 1.
+        stored = {(type(value), value) for value in (*self.encoder.categories, *self.encoder.rare)}
+        rare = {(type(value), value) for value in cells.values.tolist()} - stored
+        categories = tuple(value for value in frame_type.categories if (type(value), value) not in rare)
+        return replace(self, frame_type=replace(frame_type, categories=categories))
+
     def adapted(self, cells: Cells, decimal: str | None = None, *, writes: bool = True) -> Column:
         """Return the column with the number format, date format and marker of a file that may differ from training.
 

@@ -192,9 +192,13 @@ class TableEncoder:
         Args:
             raw: Rows of the same table, such as those to train on.
         """
-        return replace(
-            self, columns=tuple(column.refit(raw.columns[column.name], self.bins) for column in self.columns)
+        columns = (
+            column.refit(raw.columns[column.name], self.bins).without_rare_labels(
+                raw.columns[column.name], raw.frame_types.get(column.name)
+            )
+            for column in self.columns
         )
+        return replace(self, columns=tuple(columns))
 
     def conditioned(self, given: Mapping[str, Any]) -> TableEncoder:
         """Return the encoder whose columns decode to allowed values only; see :func:`conditions_of`.

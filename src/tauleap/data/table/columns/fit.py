@@ -70,7 +70,8 @@ def fit_column(
         encoder = ConstantColumn(_constant(cells))
     learned = type_ not in ("id", "text") and len(cells.values) > 0
     with_missing = missing_state and learned and cells.num_known < cells.num_rows
-    return Column(name, encoder, number, cells.marker, with_missing, frame_type, header, detected.reason)
+    column = Column(name, encoder, number, cells.marker, with_missing, frame_type, header, detected.reason)
+    return column.without_rare_labels(cells, frame_type)
 
 
 def _start(detected: Detected) -> int:

@@ -151,7 +151,7 @@ def _cells(series: Any, label: Label) -> tuple[Cells, FrameType]:
 
 def _dates(series: Any) -> Cells:
     arrow = getattr(series.dtype, "pyarrow_dtype", None)
-    if getattr(arrow, "tz", None) is not None:
+    if arrow is not None and getattr(arrow, "tz", None) is not None:
         series = series.astype(f"datetime64[{arrow.unit}, UTC]")
     codes, uniques = series.factorize()
     zone = getattr(uniques, "tz", None) or getattr(series.dtype, "tz", None)

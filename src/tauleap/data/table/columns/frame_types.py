@@ -80,9 +80,12 @@ class FrameType:
         >>> FrameType("int64", label=True).label_of("7"), FrameType("int64", label=("a", 1)).label_of("('a', 1)")
         (7, ('a', 1))
         """
-        if isinstance(self.label, tuple):
-            return self.label if len(self.label) > 1 else self.label[0]
-        return int(name) if self.label else name
+        if self.label is True:
+            return int(name)
+        if not self.label:
+            return name
+        first, *others = self.label
+        return (first, *others) if others else first
 
     def config(self) -> dict[str, Any]:
         """Return the fields as JSON can hold them."""
