@@ -127,7 +127,8 @@ def _columns_of(encoder: TableEncoder, source: RawTable) -> tuple[dict[str, Any]
 def _natural_values(name: str, cells: Cells, decimal: str | None) -> np.ndarray | None:
     """Return the distinct values of a column that the model does not have as numbers or dates, or None for texts."""
     found = detect(name, cells, decimal=decimal, marks=False)
-    if found.parsed is None or found.type == "category" or not (found.valid is None or found.valid.all()):
+    is_time = found.date is not None and found.date.is_time
+    if found.parsed is None or found.type == "category" or is_time or not (found.valid is None or found.valid.all()):
         return None
     return found.parsed
 

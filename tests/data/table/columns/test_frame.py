@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -14,12 +15,29 @@ from tauleap.data.table.columns import TableEncoder, TableError, from_frame, to_
 
 ROWS = st.integers(3, 40)
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+MOMENTS = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
 DTYPES = [
     *("int64", "int8", "uint64", "float64", "float32", "bool", "object", "str"),
     *("Int64", "UInt8", "Float64", "boolean", "string", "category", "category of int", "ordered"),
     *("interval", "category of interval", "category of day", "period[M]", "time"),
-    *("datetime64[ns]", "datetime64[s]", "datetime64[us, Europe/Berlin]", "timedelta64[ns]"),
+    *("datetime64[ns]", "datetime64[s]", "datetime64[us, Europe/Berlin]", "timedelta64[ns]", "timedelta64[s]"),
+    *("int32[pyarrow]", "double[pyarrow]", "bool[pyarrow]", "string[pyarrow]", "date32[day][pyarrow]"),
+    *("timestamp[us][pyarrow]", "timestamp[us, tz=Asia/Tokyo][pyarrow]", "duration[us][pyarrow]"),
 ]
+ARROW = {
+    "int32[pyarrow]": (st.integers(-(2**31), 2**31 - 1), pa.int32()),
+    "double[pyarrow]": (st.floats(allow_nan=False, allow_infinity=False), pa.float64()),
+    "bool[pyarrow]": (st.booleans(), pa.bool_()),
+    "string[pyarrow]": (WORDS, pa.string()),
+    "date32[day][pyarrow]": (st.dates(datetime.date(1700, 1, 1), datetime.date(2200, 1, 1)), pa.date32()),
+    "timestamp[us][pyarrow]": (MOMENTS, pa.timestamp("us")),
+    "timestamp[us, tz=Asia/Tokyo][pyarrow]": (
+        MOMENTS.map(lambda moment: moment.replace(tzinfo=datetime.UTC)),
+        pa.timestamp("us", "Asia/Tokyo"),
+    ),
+    "duration[us][pyarrow]": (st.timedeltas(datetime.timedelta(-5000), datetime.timedelta(5000)), pa.duration("us")),
+}
+"""Cells and types of pyarrow by the names that pandas has for them."""
 
 
 @st.composite
@@ -30,6 +48,9 @@ def series(draw: st.DrawFn, rows: int) -> pd.Series:
     def values(items: st.SearchStrategy) -> list:
         return draw(st.lists(st.none() | items if nullable else items, min_size=rows, max_size=rows))
 
+    if dtype in ARROW:
+        items, arrow = ARROW[dtype]
+        return pd.Series(values(items), dtype=pd.ArrowDtype(arrow))
     if dtype in ("int64", "Int64"):
         return pd.Series(values(st.integers(-(2**63), 2**63 - 1) | st.integers(0, 5)), dtype=dtype)
     if dtype in ("int8", "UInt8"):
@@ -71,9 +92,11 @@ def series(draw: st.DrawFn, rows: int) -> pd.Series:
     if dtype == "ordered":
         kind = pd.CategoricalDtype(["low", "mid", "high", "never"], ordered=True)
         return pd.Series(values(st.sampled_from(["low", "mid", "high"])), dtype=kind)
-    moments = st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1))
+    moments = MOMENTS
     if dtype == "datetime64[s]":
         moments = st.datetimes()  # nanoseconds are from 1677 to 2262 alone
+    if dtype == "timedelta64[s]":
+        return pd.Series(values(st.integers(-(10**9), 10**9).map(lambda s: datetime.timedelta(seconds=s))), dtype=dtype)
     if dtype == "timedelta64[ns]":
         spans = st.timedeltas(datetime.timedelta(-5000), datetime.timedelta(5000))
         return pd.Series(values(spans), dtype=dtype)
@@ -181,8 +204,6 @@ def test_frames_with_equal_names_are_refused() -> None:
 
 def test_dates_of_pyarrow() -> None:
     days = [datetime.date(2024, 1, 1 + i % 28) for i in range(60)]
-    import pyarrow as pa
-
     frame = pd.DataFrame({"d": pd.array(days, dtype=pd.ArrowDtype(pa.date32())), "k": ["x", "y"] * 30})
     encoder = TableEncoder.fit(from_frame(frame))
     assert encoder.columns[0].encoder.type == "date"
@@ -244,8 +265,6 @@ def test_marks_of_missing_values_in_texts_of_a_frame_are_those_of_its_file() -> 
 
 
 def test_types_of_pyarrow_come_back() -> None:
-    import pyarrow as pa
-
     price, word = pd.ArrowDtype(pa.decimal128(5, 2)), pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string()))
     frame = pd.DataFrame(
         {

@@ -236,3 +236,12 @@ def test_states_are_labelled_as_users_write_their_values() -> None:
     assert at == ["00:00:00", "01:00:00"]
     assert [type(label) for label in stamp] == [np.datetime64] * 2
     assert stamp == list(ends)
+
+
+def test_times_of_a_file_are_times_of_a_frame() -> None:
+    texts = [f"{i % 24:02d}:{i % 24 * 2:02d}" for i in range(120)]
+    raw = RawTable({"at": Cells.from_texts(texts), "x": Cells.from_texts(["1", "2"] * 60)})
+    encoder = TableEncoder.fit(raw)
+    made = to_frame(encoder.decode(encoder.encode(raw).states, np.random.default_rng(0)))
+    assert made["at"].tolist() == [datetime.time.fromisoformat(text) for text in texts]
+    assert (encoder.encode(from_frame(made)).states == encoder.encode(raw).states).all()

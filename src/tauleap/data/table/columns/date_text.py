@@ -117,6 +117,11 @@ class DateFormat:
         return np.timedelta64(_minutes(self.zone) if self.zone else 0, "m")
 
     @property
+    def is_time(self) -> bool:
+        """Whether the format has the time of the day alone."""
+        return not {code[-1] for code in _TOKEN.findall(self.text)} & set("YymdbBz")
+
+    @property
     def is_day_first(self) -> bool:
         """Whether the day stands before the month."""
         places = [max(self.text.find(code), self.text.find(f"%-{code[1]}")) for code in ("%d", "%m")]

@@ -224,8 +224,10 @@ def _scalar(value: object) -> Scalar:
 def _series(pandas: Any, column: Column, values: np.ndarray, missing: np.ndarray) -> Any:
     type_ = column.frame_type
     if type_ is None:
-        series = _natural(pandas, values, missing)
         zone = column.encoder.date_format if isinstance(column.encoder, DateEncoder) else None
+        if zone is not None and zone.is_time:
+            return pandas.Series(_python("time", values, missing, column), dtype=object)
+        series = _natural(pandas, values, missing)
         if zone is None or not zone.zone or values.dtype.kind != "M":
             return series
         return series.dt.tz_localize(datetime.timezone(zone.offset.astype("timedelta64[s]").item()))
