@@ -54,7 +54,7 @@ def test_dropout_of_a_table_follows_from_the_passes_over_the_rows(budget: dict, 
 @pytest.mark.parametrize("network", [name for name in NETWORKS if name != "music-transformer"])
 def test_every_name_builds_a_model_with_a_finite_loss(process: str, network: str) -> None:
     if network == "table" and process != "absorbing":
-        with pytest.raises(ValueError, match="a table network is for absorbing noise"):
+        with pytest.raises(ValueError, match="network='table' needs absorbing noise"):
             choose(PICTURES, ordinal=True, process=process, network=network)
         return
     for objective in OBJECTIVES:

@@ -562,7 +562,7 @@ def test_a_card_of_another_type(model: Path, capsys: pytest.CaptureFixture[str])
 def test_a_form_must_have_the_shape_of_the_model(tmp_path: Path) -> None:
     model = small_model()
     form = ArrayFormat((3,), 0, 4, None, True, "int64")
-    message = r"shape is \(2,\), but that of the data format \(array\) is \(3,\)"
+    message = r"shape must be that of the data format \(array\), \(3,\), got \(2,\)"
     with pytest.raises(ValueError, match=message):
         Model(model.process, model.denoiser, shape=(2,), form=form)
     model.form = form

@@ -165,7 +165,7 @@ def widest_dtype(device: torch.device) -> torch.dtype:
 
 
 def exact_device(device: torch.device) -> torch.device:
-    """Return where numbers for tensors on ``device`` are computed in float64: there, or on the CPU.
+    """Return the device of float64 arithmetic for tensors on ``device``: itself, or the CPU if it has no float64.
 
     Args:
         device: a device of this machine.
@@ -174,7 +174,7 @@ def exact_device(device: torch.device) -> torch.device:
 
 
 def lacks_float64(device: torch.device) -> bool:
-    """Return whether arithmetic for tensors on ``device`` belongs on the CPU.
+    """Return whether float64 arithmetic for tensors on ``device`` must run on the CPU.
 
     Args:
         device: a device of this machine.
@@ -217,7 +217,7 @@ def moved_to(values: Tensor, device: torch.device, dtype: torch.dtype | None = N
 
 
 def generator_device(device: torch.device) -> torch.device:
-    """Return where a generator lives that draws for tensors on ``device``: there, if it can draw in float64.
+    """Return the device of a generator for tensors on ``device``: itself if it can draw in float64, else the CPU.
 
     Args:
         device: a device of this machine.
@@ -226,7 +226,7 @@ def generator_device(device: torch.device) -> torch.device:
 
 
 def new_generator(device: torch.device, seed: int | None) -> torch.Generator:
-    """Return a generator for draws on ``device``, which lives on the CPU if the device cannot draw in float64.
+    """Return a generator for draws on ``device``; it is on the CPU if the device cannot draw in float64.
 
     Args:
         device: a device of this machine.
@@ -332,7 +332,7 @@ def has_cuda() -> bool:
 
 
 def can_be_several(device: torch.device) -> bool:
-    """Return whether several processes, each with a device of this type, can work together: by gloo or nccl.
+    """Return whether processes with devices of this type can communicate, by gloo or nccl.
 
     Args:
         device: any device.

@@ -98,7 +98,7 @@ class GivenColumns:
         )
         if drawn.log_probability is not None and drawn.log_probability < math.log(IMPROBABLE):
             warnings.warn(
-                f"by the model a row fulfils all conditions with probability {math.exp(drawn.log_probability):.1g}: "
+                f"under the model a row fulfils all conditions with probability {math.exp(drawn.log_probability):.1g}: "
                 "they may contradict each other, and samples may be unlike the data",
                 stacklevel=3,
             )

@@ -91,7 +91,7 @@ def joint_of_sites(
         fewer = f", or write samples={max(1, min(contexts, samples) // 10)}" if min(contexts, samples) > 1 else ""
         raise ValueError(
             f"the columns have {entries:,} combinations of states, under {min(contexts, samples):,} combinations of "
-            f"conditions: ask for fewer columns at once{fewer}"
+            f"conditions, which is too many: write fewer columns in a call{fewer}"
         )
     chain = _Chain(reverse, shape, batch_size)
     with evaluating(reverse):
@@ -178,7 +178,7 @@ class _Chain:
             x, known = _extended(x, known, site, states)
             possible = log_weight > -math.inf
             if not bool(possible.any()):
-                raise ValueError("no row can fulfil all conditions at once, by the model: leave one of them out")
+                raise ValueError("under the model no row can fulfil all conditions at once: leave one of them out")
             x, known, log_weight = x[possible], known[possible], log_weight[possible]
         return x, known, log_weight
 

@@ -48,7 +48,7 @@ class ModelParts(ABC):
         if self.shape is not None:
             process._check_sites(torch.Size((1, *self.shape)), "shape")
             if form is not None and form.shape != self.shape:
-                raise ValueError(f"shape is {self.shape}, but that of the data format ({form.kind}) is {form.shape}")
+                raise ValueError(f"shape must be that of the data format ({form.kind}), {form.shape}, got {self.shape}")
             if form is not None:
                 _check_states(process, form)
         self.about: dict[str, Any] = dict(about or {})

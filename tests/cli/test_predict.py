@@ -74,5 +74,5 @@ def test_predictions_have_no_options_of_sampling(
     words: list[str], tmp_path: Path, option: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert cli.main([*words, "--mode", "best", *option]) == 2
-    assert f"{option[0]} needs --mode draw, got --mode best: leave it out" in capsys.readouterr().err
+    assert f"{option[0]} needs --mode draw, got --mode best: leave {option[0]} out" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

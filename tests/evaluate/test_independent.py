@@ -31,7 +31,7 @@ def test_missing_and_observed_sites_do_not_count() -> None:
     assert independent_bits_per_dim(x, marginals, missing=missing).tolist() == [1.5, 2.0]
     assert independent_bits_per_dim(x, marginals, missing=missing, observed=observed).tolist() == [2.0, 2.0]
     assert independent_bits_per_dim(x, marginals).isinf().all()
-    with pytest.raises(ValueError, match="every dimension of row 1 is observed or missing"):
+    with pytest.raises(ValueError, match="every value of row 1 is observed or missing"):
         independent_bits_per_dim(x, marginals, missing=missing, observed=~missing & (x[:, :1] == 1))
     with pytest.raises(ValueError, match="missing must have the shape of data"):
         independent_bits_per_dim(x, marginals, missing=missing[:1])

@@ -419,7 +419,7 @@ def test_bad_input() -> None:
         ({"data": data[:0]}, "with n >= 1"),
         ({"samples": 0}, "samples must be a whole number >= 1"),
         ({"batch_size": 0}, "batch_size must be a whole number >= 1"),
-        ({"observed": Observed(everything, data)}, "every dimension of row 0 is observed or missing"),
+        ({"observed": Observed(everything, data)}, "every value of row 0 is observed or missing"),
         ({"observed": Observed(everything[:2], data[:2])}, "observed must have the shape of data"),
         ({"missing": everything[:, :1]}, "missing must have the shape of data"),
         ({"times": GridTimes(8)}, r"integral over all times .* write times=UniformTimes\(eps\)"),

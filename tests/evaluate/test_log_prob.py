@@ -303,5 +303,7 @@ def test_wrong_arguments(reverse: ReverseProcess) -> None:
     uniform = ReverseProcess(Uniform(3, Constant(1.0)), TableDenoiser.random(3, 3))
     with pytest.raises(ValueError, match="order_log_prob is for Absorbing noise"):
         order_log_prob(uniform, ROWS)
-    with pytest.raises(ValueError, match=r"path_log_prob is for other than absorbing noise: write order_log_prob"):
+    with pytest.raises(
+        ValueError, match=r"path_log_prob needs noise without a mask: for absorbing noise write order_log_prob"
+    ):
         path_log_prob(reverse, ROWS, grid=[1.0, 0.5])

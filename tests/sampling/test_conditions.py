@@ -106,7 +106,7 @@ def test_conditions_that_cannot_be_met() -> None:
     equal = torch.diag(torch.tensor([0.5, 0.5, 0.0], dtype=torch.float64))
     alike = ReverseProcess(process, ExactDenoiser(equal, process))
     for second in ([0.0, 1.0, 0.0], [0.0, 1.0, 1.0]):
-        with pytest.raises(ValueError, match="no row can fulfil all conditions at once, by the model"):
+        with pytest.raises(ValueError, match="under the model no row can fulfil all conditions at once"):
             draw_conditions(alike, (5, 2), {0: torch.tensor([1.0, 0.0, 0.0]), 1: torch.tensor(second)})
     with pytest.raises(ValueError, match="several ranges need resampling of rows"):
         draw_conditions(reverse, (2, 3), {0: _set(1, 1, 0), 1: _set(1, 0, 1)}, condition=torch.zeros(2))

@@ -120,10 +120,10 @@ def test_kernels_with_zeros_are_refused(process: Any, options: Any, message: str
         ({"kind": "metropolis"}, "kind must be 'rates' or 'gibbs', got 'metropolis'"),
         ({"kind": "gibbs", "sites": 0}, "sites must be a whole number >= 1"),
         ({"kind": "gibbs", "selection": "best"}, "selection must be 'random' or 'margin', got 'best'"),
-        ({"kind": "gibbs", "scale": 2.0}, "scale and multiple_jumps are for leaps"),
-        ({"kind": "gibbs", "multiple_jumps": "last"}, "scale and multiple_jumps are for leaps"),
-        ({"sites": 2}, "sites and selection are for Gibbs steps: leave them out, or write kind='gibbs'"),
-        ({"selection": "margin"}, "sites and selection are for Gibbs steps"),
+        ({"kind": "gibbs", "scale": 2.0}, "scale and multiple_jumps need kind='rates'"),
+        ({"kind": "gibbs", "multiple_jumps": "last"}, "scale and multiple_jumps need kind='rates'"),
+        ({"sites": 2}, "sites and selection need kind='gibbs', got kind='rates': write kind='gibbs'"),
+        ({"selection": "margin"}, "sites and selection need kind='gibbs'"),
     ],
 )
 @pytest.mark.usefixtures("unchecked")

@@ -156,7 +156,9 @@ def test_errors_of_few_draws_and_of_fractional_weights(known: tuple[tl.Model, to
 
 def test_too_many_combinations_are_refused_before_they_fill_the_memory(known: tuple[tl.Model, torch.Tensor]) -> None:
     options: dict[str, Any] = {"samples": 1000, "batch_size": 10}
-    with pytest.raises(ValueError, match=r"67,108,864 combinations of states.*: ask for fewer columns at once$"):
+    with pytest.raises(
+        ValueError, match=r"67,108,864 combinations of states.*which is too many: write fewer columns in a call$"
+    ):
         joint_of_sites(known[0].reverse, (4,), (0, 1), (2**13, 2**13), {}, **options)
     two = {2: torch.tensor([1.0, 1.0])}
     with pytest.raises(ValueError, match=r"under 2 combinations of conditions: .* or write samples=1"):

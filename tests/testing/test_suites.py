@@ -173,6 +173,6 @@ def test_a_denoiser_that_looks_at_its_neighbours_is_refused() -> None:
         def make(self) -> Denoiser:
             return Mixed()
 
-    for test in ("test_samples_are_judged_one_by_one", "test_time_matters_as_declared"):
+    for test in ("test_samples_are_predicted_independently", "test_time_matters_as_declared"):
         with pytest.raises(AssertionError):
             getattr(Suite(), test)()

@@ -327,7 +327,8 @@ def test_damaged_logs_do_not_stop_a_run(recipe, runs: Path, half: Path) -> None:
         (half / name).write_bytes(break_line((half / name).read_bytes(), 1, b"\xff"))
     printed = go_on(recipe, half)
     for name in ("train.csv", "validation.csv"):
-        assert f"{half / name} has 1 rows that cannot be read (line 2): a copy of the file is damaged-{name}" in printed
+        unreadable = f"{half / name} has 1 rows that cannot be read (line 2)"
+        assert f"{unreadable}: they are removed, and damaged-{name} is a copy with all rows" in printed
         assert lines(half / name) == [line for line in lines(runs / "whole" / name) if not line.startswith("5,")]
 
 

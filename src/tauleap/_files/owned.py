@@ -1,7 +1,7 @@
-"""Recognise folders that we own, lock them, and remove only files there that we wrote.
+"""Recognise folders that tauleap created, lock them, and remove only files there that tauleap wrote.
 
-A folder is ours when it holds a marker, a file that is created before all others. Every other folder that is not empty
-belongs to the user and is refused.
+Such a folder, called ours below, holds a marker, a file that is created before all others. Every other folder that is
+not empty belongs to the user and is refused.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ def choose(
     precision: str | None = None,
     pieces: int = 1,
 ) -> Choice:
-    """Return what :func:`tauleap.fit` trains on the rows; arguments replace the automatic choices.
+    """Choose the process, denoiser, objective and settings with which :func:`tauleap.fit` trains on the rows.
 
     The default noise is absorbing, with an own number of states per site. Tables and rows with few sites
     get a table network, images a U-Net, and other rows a transformer.

@@ -30,6 +30,7 @@ _FEW_SITES, _FEW_INDICATORS = 64, 2048
 absorbing noise a table network is better than a residual MLP (docs/log.md, 2026-11-18)."""
 _MOST_INDICATORS = 2**20
 """Sites times states of a residual MLP: its first and last layers have a weight for each and each unit of width."""
+_WRITE_TRANSFORMER = "write network='sequence-transformer' (--network sequence-transformer)"
 _TABLE_BATCH, _TABLE_PACE = 256, 100
 """Rows per step of a table network, and its steps per second: 100 for Adult (15 columns) on one thread."""
 _DROPOUT = ((100.0, 0.4), (30.0, 0.2))
@@ -228,14 +229,14 @@ def _table(task: _Task, given: bool) -> Plan:
     process, shape = task.process, task.data.shape
     if process.mask != process.num_states - 1:
         raise ValueError(
-            f"a table network is for absorbing noise with the mask as its last state, got {type(process).__name__}: "
-            "write residual-mlp"
+            f"network='table' needs absorbing noise with the mask as its last state, got {type(process).__name__}: "
+            "write network='residual-mlp' (--network residual-mlp)"
         )
     counts = process.data_states.expand(*shape, -1).sum(-1).flatten().tolist()
     if sum(counts) > _MOST_INDICATORS:
         raise ValueError(
-            f"a table network is for up to {_MOST_INDICATORS:,} states of all columns together, and this data has "
-            f"{sum(counts):,}: write sequence-transformer"
+            f"network='table' needs <= {_MOST_INDICATORS:,} states in all columns together, and this data has "
+            f"{sum(counts):,}: {_WRITE_TRANSFORMER}"
         )
     width, depth, sizes = task.sizes(128 if task.minutes < 10 else 192, 2 if task.minutes < 10 else 3)
     dropout = _table_dropout(task)
@@ -264,7 +265,7 @@ def _residual_mlp(task: _Task, given: bool) -> Plan:
     indicators = task.sites * num_states
     if indicators > _MOST_INDICATORS:
         raise ValueError(
-            f"residual-mlp needs sites x states <= {_MOST_INDICATORS:,}, got {indicators:,}: write sequence-transformer"
+            f"residual-mlp needs sites x states <= {_MOST_INDICATORS:,}, got {indicators:,}: {_WRITE_TRANSFORMER}"
         )
     width, batch_size = (128, 256) if indicators <= _FEW_INDICATORS // 4 else (256, 64)
     width, depth, sizes = task.sizes(width * (1 if task.minutes < 10 else 2), 3, plural=given)
@@ -323,7 +324,7 @@ def _music_transformer(task: _Task, given: bool) -> Plan:
     num_states = task.process.num_states
     if len(task.data.shape) != 1:
         raise ValueError(
-            f"music-transformer needs rows with one axis, got shape {task.data.shape}: write sequence-transformer"
+            f"music-transformer needs rows with one axis, got shape {task.data.shape}: {_WRITE_TRANSFORMER}"
         )
     width, depth, sizes = task.sizes(*_transformer_sizes(task.minutes))
     heads, dropout = _heads(width), _transformer_dropout(task, width, depth)
@@ -341,7 +342,7 @@ def _unet(task: _Task, given: bool) -> Plan:
     if axes is None:
         raise ValueError(
             f"unet needs images, rows (height, width) with sides >= {_SIDE} and up to {_CHANNELS} channels as first or "
-            f"last axis, got rows of shape {task.data.shape}: write sequence-transformer"
+            f"last axis, got rows of shape {task.data.shape}: {_WRITE_TRANSFORMER}"
         )
     (channels, height, width, channels_last), minutes = axes, task.minutes
     wide, depth, _ = task.sizes(24 if minutes < 10 else 48 if minutes < 60 else 96, 1)

@@ -4,9 +4,9 @@ Memory is bounded by one block, and a command that was killed resumes. Each bloc
 decides, so that several processes can share the blocks. Blocks are kept as states in ``.parts`` until all are there;
 then one process writes the files of the samples. ``request.json`` records what was requested, and the files at the end.
 
-All processes work under a shared lock of the folder. The first one holds it alone while it writes the request, and the
-last one while it writes the files, after all others have finished. Each shard also has its own lock, so that no shard
-runs twice at a time.
+All processes hold a shared lock of the folder while they sample. The lock is exclusive while the first process writes
+the request, and while the last one writes the files of the samples, after all others have finished. Each shard also
+has its own lock, so that no shard runs twice at a time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Blocks:
     Args:
         folder: Where the blocks and then the files are.
         request: Everything that decides the rows and their files, as JSON can hold it.
-        later: Fields of a request that older folders lack, with the values that they had then.
+        former_values: Values of the fields that the requests of older versions lack.
         n: The number of rows.
         size: The number of rows in a block; the last one may have fewer.
         shape: The shape of a row.
@@ -59,7 +59,7 @@ class Blocks:
 
     folder: Path
     request: Mapping[str, object]
-    later: Mapping[str, object]
+    former_values: Mapping[str, object]
     n: int
     size: int
     shape: tuple[int, ...]
@@ -67,7 +67,7 @@ class Blocks:
 
     @property
     def starts(self) -> range:
-        """The numbers of the rows that the blocks begin with."""
+        """The number of the first row of each block."""
         return range(0, self.n, self.size)
 
     def starts_of(self, shard: Shard) -> list[int]:
@@ -152,7 +152,7 @@ class Blocks:
         found, _ = _recorded(self.folder)
         if found is None:
             return False
-        other = [name for name, value in self.request.items() if {**self.later, **found}.get(name) != value]
+        other = [name for name, value in self.request.items() if {**self.former_values, **found}.get(name) != value]
         if other or not found.keys() <= self.request.keys():
             differ = ", ".join(other or sorted(found.keys() - self.request.keys()))
             raise ValueError(
@@ -182,7 +182,7 @@ class ResumeResult:
 
 def resume(
     blocks: Blocks,
-    make: Callable[[int, int], Tensor],
+    sample_block: Callable[[int, int], object],
     write_files: Callable[[], list[Path]],
     *,
     shard: Shard,
@@ -192,7 +192,7 @@ def resume(
 
     Args:
         blocks: The folder of the blocks and their request.
-        make: Returns the states of a block, given the number of its first row and how many rows it has.
+        sample_block: Samples and saves a block, given the number of its first row and its number of rows.
         write_files: Writes the files of all blocks into the folder, and returns them.
         shard: Which blocks this process samples.
         progress: Whether to show a progress bar in a terminal. Default: true.
@@ -200,7 +200,7 @@ def resume(
     out, parts = blocks.folder, blocks.folder / _BLOCKS
     _check_folder(blocks)
     if done := blocks.files():
-        _tidy(out)
+        _remove_leftovers(out)
         return ResumeResult(done)
     out.mkdir(parents=True, exist_ok=True)
 
@@ -219,7 +219,7 @@ def resume(
             todo = [(first, blocks.rows(first)) for first in starts]
             for first, rows in with_progress_bar(todo, "sampling", show=progress):
                 if not blocks.path(first).exists():  # not sampled meanwhile by another number of shards
-                    make(first, rows)
+                    sample_block(first, rows)
     if missing := blocks.missing():
         # Another shard may have written the files and removed the blocks in the meantime.
         return ResumeResult(done) if (done := blocks.files()) else ResumeResult([], missing=missing)
@@ -292,7 +292,7 @@ def _check_folder(blocks: Blocks) -> None:
     """Raise ValueError if the folder holds anything other than this request."""
     out = blocks.folder
     owned.check_no_file(out, "the samples")
-    # The request is looked for once more after the other files: another shard may be beginning.
+    # The request is read once more after listing the folder: another shard may have written it in between.
     if blocks.is_begun() or not _is_used(out) or blocks.is_begun():
         return
     if (out / REQUEST).is_file() and ((out / _BLOCKS).is_dir() or (out / _LOCK).is_file()):
@@ -321,12 +321,12 @@ def _recorded(out: Path) -> tuple[dict[str, object] | None, list[str]]:
         return None, []
 
 
-def _tidy(out: Path) -> None:
+def _remove_leftovers(out: Path) -> None:
     """Remove files of a process that was killed after writing the samples, unless another process is working."""
-    left = [*owned.unfinished(out, _OWN), *owned.unfinished(out / _BLOCKS, _OWN_BLOCKS)]
-    if left or (out / _BLOCKS).is_dir():
-        with exclusive_lock(out, wait=False) as held:
-            if held:
+    leftovers = [*owned.unfinished(out, _OWN), *owned.unfinished(out / _BLOCKS, _OWN_BLOCKS)]
+    if leftovers or (out / _BLOCKS).is_dir():
+        with exclusive_lock(out, wait=False) as is_locked:
+            if is_locked:
                 owned.remove_unfinished(out, _OWN)
                 _remove_blocks(out)
 

@@ -18,9 +18,9 @@ from tauleap._files.safe_read import is_out_of_memory
 FAILED = 1
 INVALID = 2
 BROKEN_PIPE = 128 + signal.SIGPIPE
-"""The exit code that a shell reports for other programs whose reader has left."""
+"""The exit code that a shell reports for a program that SIGPIPE has ended, since the reader of its pipe has gone."""
 _FAILURES = (*FULL_DISK, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
-"""Errors of the machine among those of the system; the others come from the names that the user gave."""
+"""Numbers of an OSError that the machine causes; all others are invalid input, such as the name of a missing file."""
 
 
 def report(error: BaseException, words: Sequence[str]) -> int | None:

@@ -212,8 +212,8 @@ class Dataset:
             raise ValueError(f"x must be one or more rows, (n, *shape) with n >= 1, got shape {x.shape}")
         if x.num_states != self.num_states or self.missing is not None or self.sizes is not None:
             raise ValueError(
-                "rows that stay in a file must have one number of states for all sites and no missing values: read "
-                "the file with numpy.load to give missing or sizes"
+                "sizes and missing need rows in memory, and these rows stay in their file: read the file with "
+                "numpy.load, and pass its array"
             )
         self._check_condition()
 

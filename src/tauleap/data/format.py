@@ -88,13 +88,15 @@ class Format(ABC):
 
         Args:
             path: The file or folder.
-            wildcard: The text of one open symbol, for rows of symbols. Default: that of the format.
+            wildcard: The text that stands for one missing symbol, for rows of symbols. Default: that of the format.
 
         Raises:
             ValueError: The format has no wildcards.
         """
         if wildcard is not None:
-            raise ValueError(f"--wildcard needs a model of rows of symbols, and this is a model of {self.kind}")
+            raise ValueError(
+                f"--wildcard needs a model of rows of symbols, and this is a model of {self.kind}: leave --wildcard out"
+            )
         return self.read_with_report(path)
 
     @abstractmethod

@@ -40,7 +40,7 @@ class Kind:
 
     def __post_init__(self) -> None:
         if self.name not in ("tensor", "frame", "texts"):
-            raise ValueError(f"the name of a kind must be tensor, frame or texts, got {self.name!r}")
+            raise ValueError(f"the type of data in memory must be tensor, frame or texts, got {self.name!r}")
 
 
 def as_dataset(data: Any, *, num_states: int | None = None) -> tuple[Dataset, Format | None, Kind]:

@@ -150,7 +150,9 @@ def _open(path: Path, options: dict[str, Any]) -> LoadedData:
     # Files whose whole name is known, such as an archive, were recognised above.
     entry = next((entry for entry in FORMATS if path.suffix.lower() in entry.suffixes), registration("table"))
     if entry.kind == "table" and "label" in options and "text" not in options:
-        raise ValueError("--label needs --text, the column with the rows of symbols that the labels belong to")
+        raise ValueError(
+            "--label needs --text: write --text COLUMN, the column with the rows of symbols (text=... in Python)"
+        )
     if entry.kind == "table" and "text" in options:
         return _open_with(format_class(registration("sequences")), path, options)
     if entry.kind in ("text", "sequences"):

@@ -51,7 +51,7 @@ _WIDE = 2**13
 
 
 class Exclusion:
-    """Write a number at the states that are excluded.
+    """Overwrite the numbers of excluded states, such as -inf for logits.
 
     Args:
         allowed: The other states, (S,); None for all.

@@ -1,4 +1,4 @@
-"""The mode in which a model is measured."""
+"""Evaluation mode without gradients, in which models are measured."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def discretisation_error(
     condition: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Estimate[float] | Estimate[Tensor]:
-    """Return the relative entropy, in nats per row, of the reverse chain to ``Ancestral()`` steps on a grid.
+    """Estimate KL(reverse chain || ``Ancestral()`` steps on a grid), the error of the steps, in nats per row.
 
     In a step from t to s the sampler predicts each site from the states of the others at t, while the chain follows
     them. The error of the step is the expected divergence between the reverse rates at x_u and the rates from the

@@ -71,18 +71,18 @@ class Fidelity:
         of 10,000 pictures or more: FID is too large for few pictures. Weights from a file are not checked, and count
         as another network.
         """
-        return self.n == _PUBLISHED and not self._other()
+        return self.n == _PUBLISHED and not self._differences()
 
     def __str__(self) -> str:
         remarks = [] if self.n is None else [f"n = {self.n:,}"]
-        other = self._other()
+        other = self._differences()
         if other:
             remarks.append(f"{', '.join(other)}: not to be compared with published figures")
         elif self.n is not None and self.n != _PUBLISHED:
             remarks.append(f"published figures use {_PUBLISHED:,} samples")
         return f"FID {self.fid:.3f}, IS {self.isc_mean:.3f} +- {self.isc_std:.3f} ({'; '.join(remarks) or 'n unknown'})"
 
-    def _other(self) -> list[str]:
+    def _differences(self) -> list[str]:
         """Return the differences from the setting of published figures, except the number of samples."""
         out = []
         if self.extractor != _INCEPTION:
@@ -156,7 +156,7 @@ def fid_and_is(
     fidelity = _torch_fidelity()
     options: dict[str, Any] = {
         "feature_extractor": extractor,
-        "feature_extractor_weights_path": None if weights is None else str(_harmless(weights)),
+        "feature_extractor_weights_path": None if weights is None else str(_checked_weights(weights)),
         "cuda": _device.has_cuda() if device is None else _device.runs_cuda(torch.device(device)),
     }
     if not isinstance(extractor, str):
@@ -169,7 +169,7 @@ def fid_and_is(
             raise ValueError("cache, weights and device are for an extractor that is given by name: leave them out")
         place = next((p.device for p in extractor.parameters()), _device.CPU)
         options |= {"feature_extractor": _adapter(fidelity), "cuda": _device.runs_cuda(place)}
-    with _giving(extractor):
+    with _passed_to_adapter(extractor):
         found = fidelity.calculate_metrics(
             input1=first,
             input2=second,
@@ -209,8 +209,8 @@ def _input(source: Any, name: str) -> tuple[Any, int | None]:
     return found, len(found)  # pyright: ignore[reportArgumentType] (both kinds have a length)
 
 
-def _harmless(weights: str | os.PathLike[str]) -> Path:
-    """Return the file after a check that it holds only tensors: torch-fidelity would run any pickle."""
+def _checked_weights(weights: str | os.PathLike[str]) -> Path:
+    """Return the file; raise ValueError unless it holds only tensors, since torch-fidelity would run any pickle."""
     if not Path(weights).is_file():
         raise FileNotFoundError(f"weights must be a file, got {weights}, which does not exist")
     try:
@@ -234,7 +234,7 @@ def _torch_fidelity() -> ModuleType:
 
 
 @contextmanager
-def _giving(extractor: str | nn.Module) -> Iterator[None]:
+def _passed_to_adapter(extractor: str | nn.Module) -> Iterator[None]:
     """Pass ``extractor``, in evaluation mode, to the adapter inside the block."""
     if isinstance(extractor, str):
         yield

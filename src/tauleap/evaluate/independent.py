@@ -66,7 +66,7 @@ def independent_bits_per_dim(
     dimensions = scored.reshape(len(data), -1).sum(1)
     if bool((dimensions == 0).any()):
         number = int((dimensions == 0).nonzero()[0, 0])
-        raise ValueError(f"every dimension of row {number} is observed or missing: leave the row out")
+        raise ValueError(f"every value of row {number} is observed or missing: leave the row out")
     return bits / dimensions
 
 
@@ -98,7 +98,8 @@ class Comparison:
         """
         if model.shape != independent.shape:
             raise ValueError(
-                f"both must have one number per row, got {tuple(model.shape)} and {tuple(independent.shape)}"
+                f"model and independent must have the same shape, one number per row, got {tuple(model.shape)} and "
+                f"{tuple(independent.shape)}"
             )
         gain = Estimate.of_mean(independent.detach().cpu().double() - model.detach().cpu().double())
         return Comparison(Estimate.of_mean(model), Estimate.of_mean(independent), gain)

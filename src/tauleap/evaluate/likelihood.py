@@ -145,7 +145,7 @@ def bits_per_dim(
     scored = _scored(data, observed, missing)
     if bool((scored == 0).any()):
         number = int((scored == 0).nonzero()[0, 0])
-        raise ValueError(f"every dimension of row {number} is observed or missing: leave the row out")
+        raise ValueError(f"every value of row {number} is observed or missing: leave the row out")
     n = len(data)
     size = _check.integer("batch_size", batch_size, least=1)
     by_row = condition is not None and has_rows(condition, n)

@@ -223,7 +223,7 @@ class _Inputs:
     def of(cls, rows: KnownRows, row: Tensor, inputs: Tensor, times: Tensor | None) -> _Inputs:
         """Return the distinct inputs; all count as distinct where finding equal ones saves little."""
         every = torch.arange(len(row))
-        if times is None and not rows.by_row and _few(inputs):
+        if times is None and not rows.by_row and _many_are_equal(inputs):
             # A network may distinguish observed from revealed sites.
             key = torch.where(rows.observed[row], inputs + rows.reverse.process.num_states, inputs)
             distinct, place = torch.unique(key, dim=0, return_inverse=True)
@@ -243,8 +243,8 @@ class _Inputs:
         return rows.reverse.posterior(x, t, observed=observed, condition=moved(condition, device), reachable_only=False)
 
 
-def _few(inputs: Tensor) -> bool:
-    """Return whether many inputs are equal, judged by a sample of them."""
+def _many_are_equal(inputs: Tensor) -> bool:
+    """Return whether many inputs are equal, estimated from the first 4,096 of them."""
     sample = inputs[torch.arange(len(inputs))[: 2**12]]
     if len(sample) < 2:
         return False

@@ -85,7 +85,9 @@ def path_log_prob(
     times = tuple(check_grid(grid))
     rows = known_rows(reverse, data, observed, missing, condition)
     if rows.reverse.process.mask is not None:
-        raise ValueError("path_log_prob is for other than absorbing noise: write order_log_prob(reverse, data)")
+        raise ValueError(
+            "path_log_prob needs noise without a mask: for absorbing noise write order_log_prob(reverse, data)"
+        )
     row = torch.arange(len(rows.x)).repeat_interleave(draws).split(size)
     values = []
     with evaluating(rows.reverse), reporting(progress, len(row), "paths") as advance:

@@ -87,7 +87,9 @@ def _counts(samples: Tensor, reference: Tensor) -> tuple[Tensor, Tensor]:
             given = f"{x.dtype} of shape {tuple(x.shape)}" if isinstance(x, Tensor) else type(x).__name__
             raise ValueError(f"{name} must be int64 rows (n, *shape) with n >= 1, got {given}")
     if len(samples) != len(reference):
-        raise ValueError(f"every row needs its reference, got {len(samples)} rows and {len(reference)}")
+        raise ValueError(
+            f"samples and reference must have the same number of rows, got {len(samples)} and {len(reference)}"
+        )
     num_states = 1 + max(int(samples.max()), int(reference.max()))
     out = []
     for name, x in (("samples", samples), ("reference", reference)):

@@ -1,4 +1,4 @@
-"""(x_t, t, ...) -> raw output: networks that know nothing of diffusion.
+"""(x_t, t, ...) -> raw output: plain networks, without noise, loss or sampling.
 
 Each is called as ``network(x, t, observed=...)`` with integer ``x`` of shape (B, *shape) and a floating ``t``, a scalar
 or (B,), and returns (B, *shape, S) logits, or for the U-Net (B, *shape, 2), a mean and a log scale. The defaults of

@@ -47,7 +47,7 @@ def is_sharded(network: nn.Module) -> bool:
 
 
 class Arguments:
-    """Know which of t, ``observed``, ``condition`` and ``return_hidden`` a network's ``forward`` has as parameters.
+    """Record which of t, ``observed``, ``condition`` and ``return_hidden`` a network's ``forward`` has as parameters.
 
     >>> import torch
     >>> table = torch.nn.Sequential(torch.nn.Embedding(3, 4), torch.nn.Linear(4, 3))

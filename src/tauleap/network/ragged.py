@@ -41,7 +41,7 @@ class Group(NamedTuple):
 
 
 class RaggedLayout(nn.Module):
-    """Know where each site's states are in the common axis.
+    """Store the position of each site's states in the common axis.
 
     Args:
         sizes: The number of states of each site, 1 or more.

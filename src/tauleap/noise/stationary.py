@@ -22,7 +22,7 @@ def stationary_law(generator: Tensor) -> Tensor:
     weights = torch.ones(size, dtype=generator.dtype, device=generator.device)
     for last in range(1, size):
         weights[last] = weights[:last] @ rates[:last, last]
-        if weights[last] > 1:  # a law may span more than float64's range: what underflows is 0
+        if weights[last] > 1:  # keep weights in the range of float64: a much smaller one becomes 0
             weights[: last + 1] /= weights[last].clone()
     out = torch.zeros(len(generator), dtype=generator.dtype, device=generator.device)
     out[recurrent] = weights / weights.sum()
@@ -43,10 +43,10 @@ def _recurrent_states(generator: Tensor) -> Tensor:
     while paths < len(generator):
         reach = (reach @ reach > 0).to(generator.dtype)
         paths *= 2
-    hubs = (reach > 0).all(dim=0)
-    if not bool(hubs.any()):
+    reached_by_all = (reach > 0).all(dim=0)
+    if not bool(reached_by_all.any()):
         raise ValueError(
             "the generator has several closed classes, so its stationary law is not unique: override stationary(), "
             "or write Dense(generator, schedule, prior=...), with the law to start the reverse chain from"
         )
-    return hubs.nonzero().squeeze(-1)
+    return reached_by_all.nonzero().squeeze(-1)

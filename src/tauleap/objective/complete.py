@@ -8,7 +8,7 @@ from tauleap.objective.times import Times, UniformTimes
 
 
 class CompleteElbo(Objective):
-    """Estimate the bound of Proposition 2 with its constant C, without bias and with one network evaluation:
+    """Estimate the bound of Proposition 2 with its constant C, without bias and with one network evaluation.
 
         -log p(x0) <= KL(q_1|0(. | x0) || prior)                                                        "prior"
                       + int_eps^1 E_{x ~ q_t|0} sum_d sum_{v != x} [Rhat_v - C_v + C_v log(C_v / Rhat_v)] dt  "path"

@@ -13,7 +13,7 @@ from tauleap.objective.times import GridTimes
 
 
 class DiscreteTimeElbo(Objective):
-    """Compute the bound of D3PM over the times k/K, complete (Section 2; Austin et al. 2021):
+    """Compute the bound of D3PM over the times k/K, with its constants (Section 2; Austin et al. 2021).
 
         L_DT = KL(q_1|0(. | x0) || prior)                                                                  "prior"
                + sum_{k=2}^{K} E_{x ~ q_k|0} KL(q(x_{k-1} | x, x0) || p(x_{k-1} | x))                      "steps"

@@ -164,7 +164,7 @@ def _insert(config: dict[str, Any], network: nn.Module | None, process: ForwardP
             config["denoiser"] = network
         elif inner is None:
             raise ValueError(
-                f"its denoiser has no separate network: give the whole denoiser, network={lacking['network']}(...)"
+                f"its denoiser contains no network to replace: write network={lacking['network']}(...), a denoiser"
             )
         else:
             config["denoiser"] = denoiser | {"network": network}

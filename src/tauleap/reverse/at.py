@@ -38,7 +38,7 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
-def _at_home(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Concatenate[ReverseAt, _P], _R]:
+def _on_exact_device(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Concatenate[ReverseAt, _P], _R]:
     """Move the arguments of a method to the CPU and its result back, for states on a device without float64."""
 
     @wraps(method)
@@ -127,12 +127,12 @@ class ReverseAt:
         """How many rows the denoiser was evaluated for, divided by the number of rows."""
         return 1.0 if self._deferred is None else self._deferred.evaluated / max(1, len(self.x))
 
-    @_at_home
+    @_on_exact_device
     def predicted_posterior(self) -> Posterior:
         """Return the posterior over the data states; raise a ValueError if a site has no distribution."""
         return self.evaluated().posterior
 
-    @_at_home
+    @_on_exact_device
     def reachable_posterior(self) -> Posterior:
         """Return the posterior without the x0 from which x cannot be reached; raise if a site has no distribution."""
         posterior, reachable = self.posterior, self.reversal.reachable()
@@ -146,20 +146,20 @@ class ReverseAt:
         return structure_of(self.process).at(self.x, self.t, self.kernel)
 
     @property
-    @_at_home
+    @_on_exact_device
     def ratios(self) -> PerState:
         """s_v(x), an estimate of q_t(x with the site set to v) / q_t(x); 1 at the site's own state."""
         return self.reversal.ratios(self.posterior)
 
     @property
-    @_at_home
+    @_on_exact_device
     def rates(self) -> PerState:
         """Rhat_t(x, .), 0 at the site's own state and at observed sites."""
         posterior = self.posterior  # the network is evaluated before the rates
         return self._zero_if_observed(self.expected_rates.under(posterior), per_state=True)
 
     @property
-    @_at_home
+    @_on_exact_device
     def corrector_rates(self) -> PerState:
         """R_t(x, .) + Rhat_t(x, .), whose stationary distribution is q_t (Proposition 4)."""
         posterior = self.posterior
@@ -169,13 +169,13 @@ class ReverseAt:
         )
 
     @property
-    @_at_home
+    @_on_exact_device
     def exit_rate(self) -> PerSite:
         """The sum of each site's reverse rates."""
         return self.jumps.exit_rate
 
     @property
-    @_at_home
+    @_on_exact_device
     def corrector_exit_rate(self) -> PerSite:
         """The sum of each site's corrector rates."""
         return self.corrector_jumps.exit_rate
@@ -195,7 +195,7 @@ class ReverseAt:
         """The reverse rates as a function of the posterior, which need not be that of this object."""
         return self.reversal.rates()
 
-    @_at_home
+    @_on_exact_device
     def conditional_rates(self, x0: States, *, dtype: torch.dtype | None = None) -> PerState:
         """Return the reverse rates if x0 were known: R_t(v, x) q(v | x0) / q(x | x0), 0 at the site's own state.
 
@@ -206,7 +206,7 @@ class ReverseAt:
         x0 = self._check_x0(x0)
         return self.expected_rates.given(x0, dtype or _device.widest_dtype(self.x.device))
 
-    @_at_home
+    @_on_exact_device
     def divergence(self, x0: States) -> PerSite:
         """Return sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0, with C the rates that know x0; 0 at observed sites.
 
@@ -219,7 +219,7 @@ class ReverseAt:
         found = self.expected_rates.divergence(x0, self.posterior, self.scored)
         return found if self.observed is None else self._zero_if_observed(found)
 
-    @_at_home
+    @_on_exact_device
     def log_prob(self, x0: States) -> PerSite:
         """Return log p(x0 | x) of the true x0 at every site, given that x was reached.
 
@@ -229,7 +229,7 @@ class ReverseAt:
         posterior = self.posterior  # the network is evaluated before the formula
         return self.reversal.log_prob(x0, posterior, self.scored)
 
-    @_at_home
+    @_on_exact_device
     def step_probs(self, s: Time) -> PerState:
         """Return p(x_s | x) at a time s <= t, each site on its own: D3PM's kernel (Section 2), for any two times.
 
@@ -246,7 +246,7 @@ class ReverseAt:
         stays = torch.nn.functional.one_hot(self.x, self.process.num_states).to(out.dtype)
         return torch.where(self.observed.mask[..., None], stays, out)
 
-    @_at_home
+    @_on_exact_device
     def step_divergence(self, x0: States, s: Time) -> PerSite:
         """Return KL(q(x_s | x, x0) || p(x_s | x)), 0 at observed sites.
 
@@ -257,7 +257,7 @@ class ReverseAt:
         x0 = self._check_x0(x0)
         return self._zero_if_observed(self._step(s).divergence(x0, self.posterior, self.scored))
 
-    @_at_home
+    @_on_exact_device
     def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:
         """Return a draw from :meth:`step_probs` without computing them: which sites leave x, and where to.
 
@@ -272,7 +272,7 @@ class ReverseAt:
         chosen = leaves.reshape(-1).nonzero().squeeze(-1)
         return self.x.reshape(-1).index_copy(0, chosen, jumps.draw(chosen, generator)).reshape(self.x.shape)
 
-    @_at_home
+    @_on_exact_device
     def draw_destination(
         self, sites: Tensor, *, corrector: bool = False, generator: torch.Generator | None = None
     ) -> Tensor:

@@ -72,7 +72,7 @@ class Structure(ABC):
         self, x: States, t: float, s: float, posterior: Posterior, free: SiteMask, generator: torch.Generator | None
     ) -> PerSample:
         """Return the time of the first jump of each sample between t and s; s where there is none."""
-        raise TypeError("the time of the first jump is known for rank-one processes only, such as Uniform or Absorbing")
+        raise TypeError("the time of the first jump needs a rank-one process, such as Uniform or Absorbing")
 
 
 class Reversal(ABC):
@@ -133,9 +133,9 @@ class PosteriorExpectation(ABC):
 
     @full_precision
     def given_among(self, x0: States, leaving: Tensor, total: Tensor) -> PerSite:
-        """Return the sum over v of c_v(x0) divided by the rate of all sites together once the site is in state v.
+        """Return ``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, where terms with c = 0 count as 0.
 
-        This is ``sum_v c_v(x0) / (leaving_v + total - leaving_x)``, where terms with c = 0 count as 0.
+        The divisor is the rate of all sites of the sample together after this site has moved to v.
 
         Args:
             x0: the data.

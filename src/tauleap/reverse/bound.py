@@ -1,20 +1,20 @@
-"""A bound on the exit rates that holds for every denoiser, and the events of a Poisson process that has it as its rate.
+"""A bound on the exit rates that holds for every denoiser, and a Poisson process whose rate is the bound.
 
 A reverse rate is an expectation over x0 (see ``base``), so a site's exit rate is at most that of the worst x0,
 
     Lambda(x) <= beta(t) E(x),    E(x) = max over x0 with q(x | x0) > 0 of sum_{v != x} R_b(v, x) q(v | x0) / q(x | x0).
 
-Everything here runs in the clock ``c = c(t)`` of the schedule, in which the bound is E alone. Rank one, in units of the
-noise ``n = base_rate c``: ``E(x) = 1 - pi_x + 1 / (e^n - 1)``, with a closed integral.
+Here time is the amount of noise ``c = c(t)``: then the factor beta(t) is 1, and the bound is E. For rank one, with
+``n = base_rate c``: ``E(x) = 1 - pi_x + 1 / (e^n - 1)``, with a closed integral.
 
 For matrices E has no closed integral, but it falls as c grows. For ``q_{c+h}(v | x0) = sum_u q_h(u | x0) q_c(v | u)``,
 so that the quotient at c + h,
 
     sum_u q_h(u | x0) [sum_v R_b(v, x) q_c(v | u)]  /  sum_u q_h(u | x0) q_c(x | u),
 
-has numerator and denominator that are sums of those at c with the same weights, and lies below the largest of their
-quotients. So the value at the lower end of an interval of c bounds the whole interval: no search, no guess. E grows
-like 1/c at worst, so that intervals whose ends have a ratio of 1.1 waste a tenth of the events.
+is a quotient of two sums, with the same weights, of the numerators and the denominators at c. It is therefore at most
+the largest quotient at c, and the value at the lower end of an interval of c bounds the whole interval. E grows at most
+like 1/c, so that intervals whose ends have a ratio of 1.1 waste about a tenth of the events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from tauleap.noise import ForwardProcess, RankOneProcess
 from tauleap.noise.kernel import along_batch, at_own_state
 
 _RATIO = 1.1
+"""Upper end of an interval of c, divided by its lower end."""
 _BLOCK_ENTRIES = 2**24
+"""Entries of the kernels that are held in memory at a time."""
 
 
 class ExitBound(ABC):
@@ -71,18 +73,18 @@ class RankOneBound(ExitBound):
         c: PerSample,
         generator: torch.Generator | None,
     ) -> PerSample:
-        # Two independent processes, one for each term of the bound: the first event is that of the sooner.
+        # One independent Poisson process per term of the bound: the next event is the earlier of their two.
         law = at_own_state(self.law, x).to(x.device)
-        moving = free & (law > 0)
-        steady = torch.where(moving, 1 - law, 0.0).flatten(1).sum(1)
-        number = moving.flatten(1).sum(1).to(torch.float64)
+        can_jump = free & (law > 0)
+        constant = torch.where(can_jump, 1 - law, 0.0).flatten(1).sum(1)
+        number = can_jump.flatten(1).sum(1).to(torch.float64)
         waits = -torch.log1p(-_draw.uniforms((len(x), 2), x.device, generator))
         noise = self.base_rate * c
-        by_steady = noise - torch.where(steady > 0, waits[:, 0] / steady, torch.inf)
+        noise_at_constant = noise - torch.where(constant > 0, waits[:, 0] / constant, torch.inf)
         # The integral of 1 / (e^n - 1) is log(1 - e^-n): solved for 1 - e^-n' = (1 - e^-n) e^-wait.
         wait = torch.where(number > 0, waits[:, 1] / number, torch.inf)
-        by_odds = -torch.log(-torch.expm1(-wait) + torch.exp(-noise - wait))
-        return torch.maximum(by_steady, by_odds) / self.base_rate
+        noise_at_odds = -torch.log(-torch.expm1(-wait) + torch.exp(-noise - wait))
+        return torch.maximum(noise_at_constant, noise_at_odds) / self.base_rate
 
 
 class DenseBound(ExitBound):
@@ -107,15 +109,15 @@ class DenseBound(ExitBound):
         out, interval = c.clone(), self._interval(c)
         waiting = torch.arange(len(x), device=x.device)
         while len(waiting):
-            here, k = out[waiting], interval[waiting]
+            noise, k = out[waiting], interval[waiting]
             total = torch.where(free[waiting], self._rates(x[waiting], k), 0.0).flatten(1).sum(1)
             wait = -torch.log1p(-_draw.uniforms(k.shape, x.device, generator)) / total
             lower = self.ends.to(x.device)[k]
-            happens = here - wait >= lower
+            has_event = noise - wait >= lower
             # Without an event before the end of the interval, the wait restarts there, since it is exponential.
-            out[waiting] = torch.where(happens, here - wait, torch.where(k > 0, lower, -torch.inf))
+            out[waiting] = torch.where(has_event, noise - wait, torch.where(k > 0, lower, -torch.inf))
             interval[waiting] = k - 1
-            waiting = waiting[~happens & (k > 0)]
+            waiting = waiting[~has_event & (k > 0)]
         return out
 
     def _interval(self, c: PerSample) -> Tensor:
@@ -139,8 +141,8 @@ def _bounds(process: ForwardProcess, c: Tensor) -> Tensor:
         tiny = torch.finfo(kernels.dtype).tiny
         if bool((reachable & (kernels < tiny)).any()):
             raise ValueError(
-                f"some kernel entries of {type(process).__name__} are too small for float64 at c = "
-                f"{float(part[0]):.3g}, so the reverse rates have no known bound there: end the grid at a later "
+                f"some kernel entries of {type(process).__name__} are too small for float64 after noise "
+                f"c(t) = {float(part[0]):.3g}, so the reverse rates have no known bound there: end the grid at a later "
                 "time, or write NextReaction() instead of Uniformization()"
             )
         exits = kernels @ into  # [x0, x]

@@ -172,7 +172,7 @@ def weigh_conditions(
     for site in order:
         log_weight += draws.draw(x, known, site, open_sets[site]).log()
     if bool(log_weight.isneginf().all() if len(order) > 1 else log_weight.isneginf().any()):
-        raise ValueError("no row can fulfil all conditions at once, by the model: leave one of them out")
+        raise ValueError("under the model no row can fulfil all conditions at once: leave one of them out")
     return WeightedRows(Observed(known, x), log_weight)
 
 

@@ -89,9 +89,9 @@ class WithCorrector(Sampler):
         self.sites = _check.integer("sites", sites, least=1)
         self.selection: Selection = check_selection(selection)
         if kind == "gibbs" and (self.scale != 1 or multiple_jumps is not None):
-            raise ValueError("scale and multiple_jumps are for leaps: leave them out, or write kind='rates'")
+            raise ValueError("scale and multiple_jumps need kind='rates', got kind='gibbs': leave them out")
         if kind == "rates" and (self.sites != 1 or selection != "random"):
-            raise ValueError("sites and selection are for Gibbs steps: leave them out, or write kind='gibbs'")
+            raise ValueError("sites and selection need kind='gibbs', got kind='rates': write kind='gibbs'")
         self.order = min(1.0, sampler.order)
 
     def check(self, process: ForwardProcess) -> None:

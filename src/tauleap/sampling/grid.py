@@ -81,7 +81,7 @@ def noise_grid(schedule: Schedule, steps: int, start: float = 1.0, end: float = 
     tensor([1.0000, 0.7925, 0.5000, 0.0000], dtype=torch.float64)
     """
     if not isinstance(schedule, Schedule):
-        raise TypeError(f"schedule must be that of the process, process.schedule, got {type(schedule).__name__}")
+        raise TypeError(f"schedule must be a Schedule, got {type(schedule).__name__}: write process.schedule")
     steps = _checked(steps, start, end)
     ends = float(schedule.total(start)), float(schedule.total(end))
     return _between(schedule.inverse_total(torch.linspace(*ends, steps + 1, dtype=torch.float64)), start, end)

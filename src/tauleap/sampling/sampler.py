@@ -105,8 +105,9 @@ class Sampler(ABC):
     """
 
     order: float
-    """The power of the grid's step size in the error of the law at a fixed time; ``inf`` where the grid makes none, as
-    for a sampler that is exact, and for ``NextReaction``, whose error of order 2 is that of a step of its own."""
+    """The power of the grid's step size in the error of the law at a time, for smooth distributions; the docstring
+    of each sampler says where it is smaller. ``inf`` if the grid causes no error: for exact samplers, and for
+    ``NextReaction``, whose error of order 2 depends on a step of its own."""
 
     def check(self, process: ForwardProcess) -> None:
         """Raise a ValueError, which names a suitable sampler, for a process that this sampler does not suit.

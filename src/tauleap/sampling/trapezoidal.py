@@ -22,9 +22,9 @@ class Trapezoidal(Sampler):
         x' = leap from x* over (1 - theta) tau with (a1 Rhat_u(x*) - a2 Rhat_t(x))_+          u = t - theta tau
         a1 = 1 / (2 theta (1 - theta)),        a2 = ((1 - theta)^2 + theta^2) / (2 theta (1 - theta))
 
-    Rates are compared for the same destination v, and the last jump at a site counts (see ``TauLeaping``). As ``a1 - a2
-    = 1``, the second leap has the new rates plus their change, which corrects the first leap and itself. Two network
-    evaluations per step.
+    The difference is taken for each destination v, and the last jump at a site counts (see ``TauLeaping``). Since
+    ``a1 - a2 = 1``, the second leap has the rates at u plus a2 times their change since t, which corrects the errors of
+    both leaps. Two network evaluations per step.
 
     The order is 2 for smooth distributions. Where a rate falls to less than a2/a1 of its earlier value, as it does at a
     site that has just jumped under uniform or absorbing noise, the extrapolated rate would be negative; it is set to 0,
@@ -88,5 +88,5 @@ def _last_jump(x: States, rates: PerState, tau: float, generator: torch.Generato
     exits = rates.sum(-1).reshape(-1).to(torch.float64)
     check_rates(exits)
     moving = (_draw.uniforms(exits.shape, x.device, generator) < -torch.expm1(-tau * exits)).nonzero().squeeze(-1)
-    to = _draw.categorical(rates.reshape(-1, rates.shape[-1])[moving], generator)
-    return x.reshape(-1).clone().index_copy_(0, moving, to).reshape(x.shape)
+    destinations = _draw.categorical(rates.reshape(-1, rates.shape[-1])[moving], generator)
+    return x.reshape(-1).clone().index_copy_(0, moving, destinations).reshape(x.shape)

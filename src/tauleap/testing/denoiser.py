@@ -87,7 +87,7 @@ class DenoiserContract(ABC):
         assert torch.equal(x, x_before)
         assert torch.equal(t, t_before)
 
-    def test_samples_are_judged_one_by_one(self) -> None:
+    def test_samples_are_predicted_independently(self) -> None:
         """Check that a prediction is independent of the rest of the batch, and of the shape of t."""
         denoiser, x = self.make().eval(), self.states(6)
         t = torch.tensor([0.2, 0.2, 0.9, 0.5, 1.0, 0.01], dtype=torch.float64)

@@ -137,7 +137,8 @@ def _remove_rows_after(path: Path, content: bytes, step: int, say: Callable[[str
     if bad or not _is_repeated(cut_off, step):
         copy = _copy_of(path, content)
         where = f"line {bad[0]}" if bad else "the last line"
-        say(f"{path} has {len(bad) or 1} rows that cannot be read ({where}): a copy of the file is {copy.name}")
+        unreadable = f"{len(bad) or 1} rows that cannot be read ({where})"
+        say(f"{path} has {unreadable}: they are removed, and {copy.name} is a copy with all rows")
     remaining = [line for line in lines[1:] if (at := rows[line]) is not None and at <= step]
     if cut_off or len(remaining) < len(lines) - 1:
         with _files.atomic_write(path) as file:

@@ -49,7 +49,8 @@ class RandomMasks:
     def __post_init__(self) -> None:
         if (self.prefix is None) != (self.prefixes is None):
             raise ValueError(
-                "prefix and prefixes need each other: write both, such as RandomMasks(prefix=32, prefixes=0.5)"
+                "prefix (a length) and prefixes (a fraction of rows) are given together: write both, such as "
+                "RandomMasks(prefix=32, prefixes=0.5)"
             )
         if self.prefix is not None:
             _check.integer("prefix", self.prefix, least=1)

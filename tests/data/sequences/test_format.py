@@ -249,7 +249,7 @@ def test_lists_of_different_lengths() -> None:
     assert isinstance(form, SequenceFormat)
     assert form.texts(tokens.in_memory()) == [("to", "be"), ("to", "or")]
     with pytest.raises(
-        ValueError, match=r"row 0, position 0: a text has no tokens of this model: give a list of tokens"
+        ValueError, match=r"row 0, position 0: the model takes lists of tokens, got a text: give a list of tokens"
     ):
         read(["to"], form=form, num_states=4)
     assert not has_different_lengths([[1, 2], [3, 4]])

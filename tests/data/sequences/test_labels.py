@@ -68,7 +68,11 @@ def test_completed_tables_keep_their_other_columns(tmp_path: Path) -> None:
         ({"label": "active"}, ROWS, "--label needs --text"),
         ({"text": "smiles", "bins": 3}, ROWS, "--bins needs --label, the columns of numbers"),
         ({"text": "smiles"}, [*ROWS, ",no,1"], "line 42: the column 'smiles' is empty"),
-        ({"text": "smiles", "tokens": "bases"}, ROWS, "line 2, column 'smiles', character 2: 'O' is none of the bases"),
+        (
+            {"text": "smiles", "tokens": "bases"},
+            ROWS,
+            "line 2, column 'smiles', character 2: 'O' is not one of the bases",
+        ),
         ({"text": "smiles", "label": "active"}, ["CO,yes,1"] * 9, "'active' has 1 different values: labels are 2 to"),
     ],
 )

@@ -65,7 +65,7 @@ def test_places_of_unknown_symbols(kind: str, text: str, symbol: str, at: int) -
 def test_letters_outside_an_alphabet() -> None:
     with pytest.raises(UnknownSymbolError, match="'1' is not in"):
         TOKENISERS["bases"].fit(["ACGT", "AC1"])
-    with pytest.raises(ValueError, match="a list of tokens has no characters: write a text"):
+    with pytest.raises(ValueError, match="this tokeniser takes texts, got a list of tokens: give a text"):
         TOKENISERS["characters"].fit([("a", "b")])
     with pytest.raises(ValueError, match="the rows contain only 'a'"):
         TOKENISERS["characters"].fit(["a", "aa"])

@@ -33,7 +33,7 @@ from tauleap.cli.signals import importing
 class Complete:
     """Fill in the missing values of a file, given its observed values.
 
-    Missing are empty cells of a table, the end of a text, melody or row of symbols, gaps marked by a wildcard,
+    Missing values are empty cells of a table, the end of a text, melody or row of symbols, gaps marked by a wildcard,
     transparent pixels, or all sites that --observed does not name. They are drawn from the model, or predicted one by
     one from a single network evaluation per row.
     """
@@ -59,7 +59,7 @@ class Complete:
     """Observed sites, as positions from 0 (0:32,40) or column names; all others are sampled. Default: all that
     are not missing."""
     wildcard: str | None = None
-    """Text that marks one open symbol in a row of symbols; a row with wildcards has its end where the line ends.
+    """Text that stands for one missing symbol in a row of symbols. A row with wildcards is not continued at its end.
     Default: X for amino acids, N for bases, else the first of ? _ * # that does not occur."""
     mode: Literal["draw", "best", "probabilities"] = "draw"
     """Method: draw samples all values jointly from the model; best predicts each value by itself, as the most
@@ -114,4 +114,5 @@ class Complete:
         for name in ("variants", "steps", "sampler", "sampler_option", "temperature"):
             field = next(field for field in dataclasses.fields(self) if field.name == name)
             if getattr(self, name) != field.default:
-                raise ValueError(f"--{name.replace('_', '-')} needs --mode draw, got --mode {self.mode}: leave it out")
+                option = f"--{name.replace('_', '-')}"
+                raise ValueError(f"{option} needs --mode draw, got --mode {self.mode}: leave {option} out")

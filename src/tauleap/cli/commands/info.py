@@ -13,7 +13,7 @@ from tauleap.cli.signals import importing
 class Info:
     """Print the data, process, network, size, device, training steps and bits/dim of a model."""
 
-    GROUPS: ClassVar = {"output": ("json",)}
+    GROUPS: ClassVar = {"resource": ("device",), "output": ("json",)}
     EXAMPLES: ClassVar = ("tauleap info toy", "tauleap info runs/adult --json")
 
     run_folder: RunFolder

@@ -81,8 +81,8 @@ class Sample:
     format: ImageFileFormat | None = None
     """Files of images: png, one file per image; npy, one uint8 array (n, channels, height, width). Default: png."""
     correctors: int = 0
-    """Corrector steps after each sampling step, >= 0. Each costs one network evaluation, as one more of --steps does;
-    measure which of the two is better on your model."""
+    """Corrector steps after each sampling step, >= 0; one network evaluation each. For the same time they can be better
+    or worse than more --steps: compare both on your model."""
     corrector_scale: float | None = None
     """Length of a corrector step, > 0, in lengths of a sampling step; needs --correctors. Default: 1."""
     corrector_start: float | None = None

@@ -20,12 +20,12 @@ class Score:
     """Find surprising rows and cells of a file: errors and anomalies.
 
     The result has the columns of the file and, for each row, its score, its bits, its most surprising cells with
-    likelier values, and the bits of each cell given the rest of the row. A score is log2 of the odds that a value of
-    the row was replaced by one from elsewhere in its column.
+    likelier values, and the bits of each cell given the rest of the row. A score is log2 of the
+    odds that a value was replaced by a random value of its column.
     """
 
     GROUPS: ClassVar = {
-        "score": ("mark", "seed"),
+        "scoring": ("mark", "seed"),
         "resource": ("batch_size", "device"),
         "output": ("out", "json"),
     }
@@ -42,7 +42,7 @@ class Score:
     mark: float = 0.01
     """Fraction of all cells to mark as the most surprising ones, 0 to 1."""
     seed: int = 0
-    """Random seed, 0 to 2^63 - 1; only for other than absorbing noise."""
+    """Random seed, 0 to 2^63 - 1; without effect for absorbing noise."""
     batch_size: int | None = None
     """Rows per batch, >= 1. Default: as many as fit into the memory of the device."""
     device: DeviceName = "auto"

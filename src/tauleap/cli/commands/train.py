@@ -112,13 +112,14 @@ class Train:
     """Read each line or record as a row of its own, or the file as one text. Default: rows, if the ending is one of
     rows of symbols, or if the lines of a .txt are short and none is empty."""
     tokens: Literal["auto", "characters", "bytes", "smiles", "amino", "bases", "words", "bpe"] = "auto"
-    """Symbols of rows of symbols. Default: by the kind of file."""
+    """How rows are divided into symbols. Default: auto, by the kind of file."""
     vocabulary: int | None = None
-    """Symbols at most with --tokens bpe and words, >= 2. Default: 4096, all words."""
+    """Largest number of different symbols, >= 2; needs --tokens bpe or words. Default: 4096 for bpe, all words."""
     text: str | None = None
-    """Column of a table, or entry of the objects in a .jsonl, that has rows of symbols; other columns are not used."""
+    """Column of a table, or entry of the objects in a .jsonl, with the rows of symbols; other columns are not used.
+    Default: none."""
     label: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
-    """Columns of a table with class labels for --text; numbers are put into --bins (default 5)."""
+    """Columns of a table with class labels of the rows in --text; numbers become --bins classes (5). Default: none."""
     array: str | None = None
     """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None

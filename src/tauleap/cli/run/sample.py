@@ -183,17 +183,16 @@ def draw_to(
         progress: Whether to show a progress bar. Default: true.
         look: Called with every block before the files are written. Default: none.
     """
-    later = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
-    blocks = Blocks(out, asdict(request), later, request.n, request.batch_size, form.shape, form.num_states)
+    former_values = {field.name: field.default for field in fields(Request) if field.default is not MISSING}
+    blocks = Blocks(out, asdict(request), former_values, request.n, request.batch_size, form.shape, form.num_states)
     corrector = request.correctors, request.corrector_scale, request.corrector_start
     sampler = cast(Sampler, make_sampler(request.sampler, request.sampler_option, *corrector))
 
-    def make(first: int, rows: int) -> Tensor:
-        x = _make(blocks, first, rows, model, sampler, request, given)
+    def sample_block(first: int, rows: int) -> None:
+        x = _sample_block(blocks, first, rows, model, sampler, request, given)
         # Each row has its own files: those of a process that is killed before this line are written at the end.
         if isinstance(form, RowFiles) and request.format is None:
             form.write_rows(x, out, first=first)
-        return x
 
     def write_files() -> list[Path]:
         if look is not None:
@@ -202,10 +201,10 @@ def draw_to(
         return _write_files(blocks, form, request.format, request.seed)
 
     with explaining_full_disk(out):
-        return resume(blocks, make, write_files, shard=shard or Shard(1, 1), progress=progress)
+        return resume(blocks, sample_block, write_files, shard=shard or Shard(1, 1), progress=progress)
 
 
-def _make(
+def _sample_block(
     blocks: Blocks,
     first: int,
     rows: int,

@@ -35,7 +35,7 @@ def symbols_of(
         records: The rows.
         tokeniser: Their tokeniser.
         place: Returns where a symbol of a row is, for messages.
-        wildcard: The text of one open symbol. Default: none.
+        wildcard: The text that stands for one missing symbol. Default: none.
 
     Raises:
         ValueError: A row has a symbol that the tokeniser does not have.

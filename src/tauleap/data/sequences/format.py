@@ -123,7 +123,7 @@ class SequenceFormat(Format):
         Args:
             records: The rows.
             place: Returns where a symbol of a row is, for messages.
-            wildcard: The text of one open symbol. Default: that of the tokeniser.
+            wildcard: The text that stands for one missing symbol. Default: that of the tokeniser.
 
         Raises:
             ValueError: A row has an unknown symbol, or is too long.
@@ -149,7 +149,7 @@ class SequenceFormat(Format):
 
     @property
     def wildcard(self) -> str:
-        """The text that stands for one open symbol in a row to complete."""
+        """The text that stands for one missing symbol in a row to complete."""
         return self.tokens.wildcard
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:

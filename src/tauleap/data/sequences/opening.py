@@ -56,7 +56,7 @@ def open_rows(
     if is_table(path):
         file, records = Column.of(path, text or "", label, **table)
     elif label or any(value is not None for value in table.values()):
-        raise ValueError(f"{path} is no table: --label and the options of tables are for one, leave them out")
+        raise ValueError(f"--label and other options of tables need a table, got {path}: leave them out")
     else:
         file = file_of(path, text)
         records = file.read(path)
@@ -126,7 +126,7 @@ def fitted(
     if vocabulary is not None:
         _check.integer("vocabulary", vocabulary, least=2)
         if name not in ("words", "bpe"):
-            raise ValueError(f"a vocabulary is chosen for --tokens words and bpe, not for {name}: leave it out")
+            raise ValueError(f"--vocabulary needs --tokens words or bpe, got {name}: leave --vocabulary out")
     texts = [record.text for record in records]
     tokeniser = _fit(known[name], records, texts, vocabulary, place, path)
     symbols = symbols_of(records, tokeniser, place)
@@ -151,7 +151,7 @@ def _fit(
     except UnknownSymbolError as error:
         record = next(record for record in records if _lacks(cls, record.text))
         raise ValueError(
-            f"{place(record, error.at)}: {error.symbol!r} is none of the {cls.noun}; accepted are {error.accepted}: "
+            f"{place(record, error.at)}: {error.symbol!r} is not one of the {cls.noun}; accepted are {error.accepted}: "
             "correct it, or write --tokens characters"
         ) from error
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What rows of different lengths have beside their states."""
+"""Properties of rows of different lengths that their states do not show: lengths, labels and names."""
 
 from __future__ import annotations
 

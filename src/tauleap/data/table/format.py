@@ -167,7 +167,7 @@ class TableFormat(Format):
         """
         encoded = self.encoder.encode(raw, training=training)
         if raw.num_rows == 0:
-            raise ValueError(f"{raw.name} has no rows")
+            raise ValueError(f"{raw.name} has no rows: give one row or more")
         missing = torch.from_numpy(encoded.missing)
         dtype = np.int16 if self.num_states < 2**15 else np.int32
         data = Dataset(

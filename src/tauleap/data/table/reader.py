@@ -40,8 +40,10 @@ def read_table(path: Path, **options: Any) -> RawTable:
     if path.suffix.lower() != ".parquet":
         return read_delimited(path, **given)
     if given:
-        names, verb = " and ".join(given), "are" if len(given) > 1 else "is"
-        raise ValueError(f"{path}: {names} {verb} for delimited text, and a .parquet file has types of its own")
+        names, (verb, them) = " and ".join(given), ("are", "them") if len(given) > 1 else ("is", "it")
+        raise ValueError(
+            f"{names} {verb} for delimited text, and {path} stores types and encoding itself: leave {them} out"
+        )
     return from_frame(_read_parquet(path), str(path))
 
 

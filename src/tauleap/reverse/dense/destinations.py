@@ -95,7 +95,7 @@ class DenseJumps(OutgoingJumps):
     @full_precision
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         if len(chosen) >= _MANY and self.q_t0.matrix.ndim == 2:
-            extremes = _Extremes(self.q_t0, self.q_s0, self.rates_into) if _may_settle(self.q_t0) else None
+            extremes = _Extremes(self.q_t0, self.q_s0, self.rates_into) if _extremes_suffice(self.q_t0) else None
             if extremes is not None and extremes.settled >= _SETTLED:
                 return self._by_rejection(chosen, extremes, generator)
             if self._in_blocks:
@@ -223,7 +223,7 @@ class DestinationSampler:
         return torch.bmm(kernel, self.rates.reshape(number, _DESTINATION_BLOCK, self.size)).view(-1)
 
 
-def _may_settle(q_t0: DenseKernel) -> bool:
+def _extremes_suffice(q_t0: DenseKernel) -> bool:
     """Return whether ``_Extremes`` may settle enough draws, by a bound from the first and the last x0 alone.
 
     The settled fraction is at most the mean over x of the least q_t0(x | x0) over the largest.

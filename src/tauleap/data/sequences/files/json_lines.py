@@ -40,7 +40,7 @@ class JsonLines(SequenceFile):
     def __post_init__(self) -> None:
         check_suffix(self.suffix, SUFFIXES)
         if self.text is not None and not isinstance(self.text, str):
-            raise ValueError(f"the entry of JSON objects must be a text, got {self.text!r:.60}")
+            raise ValueError(f"the name of the entry of JSON objects must be a text, got {self.text!r:.60}")
 
     def read(self, path: Path, *, incomplete: bool = False) -> list[Record]:
         lines = numbered_lines(path)

@@ -16,7 +16,7 @@ from tauleap.data.sequences.tokens import Text
 
 
 class Record(NamedTuple):
-    """One row of a file."""
+    """Hold one row of a file."""
 
     text: Text
     """The sequence."""
@@ -31,7 +31,7 @@ class Record(NamedTuple):
 
 
 class SequenceFile(ABC):
-    """A kind of file with rows of symbols; a frozen dataclass whose fields can be saved as JSON."""
+    """Read and write one kind of file with rows of symbols; a frozen dataclass whose fields can be saved as JSON."""
 
     kind: ClassVar[str]
     """The name in a configuration."""

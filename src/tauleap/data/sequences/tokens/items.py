@@ -49,7 +49,7 @@ class Items(Tokeniser):
 
     def encode(self, text: Text) -> list[int]:
         if isinstance(text, str):
-            raise ValueError("a text has no tokens of this model: give a list of tokens")
+            raise ValueError("the model takes lists of tokens, got a text: give a list of tokens")
         found = [self._numbers.get(item) for item in text]
         if None in found:
             at = found.index(None)

@@ -16,7 +16,7 @@ ALL_AMINO, ALL_BASES = AMINO + _AMINO_OTHER + AMINO_OPEN, BASES + _BASES_OTHER +
 
 
 class _Residues(Tokeniser):
-    """Letters of a fixed alphabet, of which one stands for any of them; lower case counts as upper case."""
+    """Use the letters of a fixed alphabet as symbols; one letter stands for any of them, and case does not matter."""
 
     symbols: str
     letters: ClassVar[str]

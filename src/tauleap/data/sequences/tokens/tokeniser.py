@@ -18,7 +18,7 @@ _WILDCARDS = ("?", "_", "*", "#", "\N{REPLACEMENT CHARACTER}")
 
 
 class UnknownSymbolError(ValueError):
-    """Raised for a symbol that the tokeniser does not have.
+    """Report a symbol that the tokeniser does not have.
 
     Args:
         symbol: The symbol.
@@ -79,7 +79,7 @@ class Tokeniser(ABC):
 
     @cached_property
     def wildcard(self) -> str:
-        """The text that stands for one open symbol in a row to complete."""
+        """The text that stands for one missing symbol in a row to complete."""
         return next(mark for mark in _WILDCARDS if not self._uses(mark))
 
     def _uses(self, mark: str) -> bool:
@@ -91,7 +91,7 @@ class Tokeniser(ABC):
 
         Args:
             text: The text.
-            wildcard: The text that stands for one open symbol.
+            wildcard: The text that stands for one missing symbol.
 
         Raises:
             UnknownSymbolError: The text has another symbol.
@@ -166,7 +166,7 @@ def found_symbols(rows: Iterable[Iterable[Any]]) -> list[Any]:
         raise ValueError(f"the rows contain {shown}: give rows with two or more different symbols")
     if len(found) >= limits.STATES:
         raise ValueError(
-            f"the rows have {len(found):,} different symbols, {limits.STATES:,} or more: write --tokens bpe or bytes"
+            f"the rows must have < {limits.STATES:,} different symbols, got {len(found):,}: write --tokens bpe or bytes"
         )
     return found
 
@@ -194,5 +194,5 @@ def as_text(text: Text) -> str:
         text: The row.
     """
     if not isinstance(text, str):
-        raise ValueError("a list of tokens has no characters: write a text, or train without --tokens")
+        raise ValueError("this tokeniser takes texts, got a list of tokens: give a text, or train without --tokens")
     return text

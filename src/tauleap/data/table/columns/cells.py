@@ -109,9 +109,10 @@ class Cells:
         return replace(self, values=self.values[keep], codes=table[self.codes], memory={})
 
     def remember(self, key: Hashable, work: Callable[[], T]) -> T:
-        """Return the cached result of a function of the distinct values, which other selections of rows share.
+        """Return a result that depends on the distinct values alone; it is computed once and then cached.
 
-        A column is parsed when its type is found, when its bins are fitted, and for each part of the rows.
+        Selections of rows share the cache: a column is parsed when its type is found, when its bins are fitted, and for
+        each part of the rows.
 
         Args:
             key: The key of the result, apart from the values.

@@ -57,7 +57,7 @@ class FixedValues(AllowedValues):
         if len(states) != len(self.values):
             raise ValueError(
                 f"the condition fixes {len(self.values)} values, one per row, but there are "
-                f"{len(states)} rows: draw as many rows"
+                f"{len(states)} rows: draw {len(self.values)} rows"
             )
         return self.values
 

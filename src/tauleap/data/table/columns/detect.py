@@ -336,20 +336,20 @@ def as_type(name: str, cells: Cells, given: str, *, decimal: str | None = None, 
                 reason += _date_note(date, texts, found[0][found[1]]) if not format_ else ""
                 return Detected("date", reason, cells, date=date, parsed=found[0], valid=found[1])
         shown = ", ".join(short(text) for text in texts[:3])
-        what = f"{type_} in it" if not format_ else f"date in the format {format_}"
-        raise ValueError(f"column {name!r} has no {what}, but for example {shown}")
+        what = type_ if not format_ else f"date in the format {format_}"
+        raise ValueError(f"column {name!r} has no {what}; its first values are {shown}")
     if type_ == "date" and cells.kind != "date":
-        raise ValueError(f"column {name!r} has {cells.kind} values, not dates")
+        raise ValueError(f"column {name!r} has {cells.kind} values, but no dates")
     if type_ == "number" and cells.kind == "date":
         raise ValueError(f"column {name!r} has dates, not numbers")
     if type_ == "boolean":
         if len(cells.values) != 2:
-            raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, a boolean has 2")
+            raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, and a boolean has 2")
         if cells.kind == "text":
             low, high = boolean_words(cells.values.tolist()) or tuple(sorted(cells.values.tolist()))
             return Detected("boolean", reason, cells, words=(low, high))
         if cells.kind == "number" and sorted(cells.values.tolist()) != [0, 1]:
-            raise ValueError(f"column {name!r} has other numbers than 0 and 1, so it is no boolean")
+            raise ValueError(f"column {name!r} has numbers other than 0 and 1, so it is not boolean")
     if type_ == "constant" and len(cells.values) > 1:
-        raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, a constant has 1")
+        raise ValueError(f"column {name!r} has {len(cells.values):,} distinct values, and a constant has 1")
     return Detected(type_, reason, cells)

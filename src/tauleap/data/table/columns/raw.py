@@ -78,8 +78,7 @@ class RawTable:
         missing: The texts of missing values that the user gave. Default: None, they are detected.
         dialect: How the file is written. Default: none, the table does not come from a file.
         frame: The pandas frame with the same rows. Default: none, the table is a file.
-        headers: The names in the file of columns that are called otherwise here, because names must differ. Default:
-            none.
+        headers: The names in the file of columns that were renamed, because names must differ. Default: none.
         unused_marks: Texts of missing values that the user gave and that no cell has. Default: none.
 
     >>> RawTable({"a": Cells.from_texts(["1", "2"])}).num_rows

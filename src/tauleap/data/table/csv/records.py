@@ -62,7 +62,7 @@ class Lines:
         return line if self.dialect.delimiter != " " else prepare([line], " ")[0]
 
     def give_back(self) -> str:
-        """Return the first line read since the last call of ``taken.clear()``; those after it will be read again."""
+        """Return the first line of ``taken``, and put the others back, so that they are read again."""
         first, *others = self.taken
         self._again.extendleft(reversed(others))
         self.number -= len(others)
