@@ -1,4 +1,4 @@
-"""Every public callable documents each of its parameters: functions, classes and the public methods of classes."""
+"""Every public callable documents each of its parameters with its default: functions, classes and their methods."""
 
 import ast
 import importlib
@@ -55,20 +55,28 @@ def arguments(function: Callable[..., Any]) -> list[str]:
     return [name for name in inspect.signature(function).parameters if name not in ("self", "cls")]
 
 
-def described(value: Callable[..., Any]) -> set[str]:
-    """Return the parameters with a description: under ``Args:``, or fields of a dataclass with a string below."""
+def optional(value: Callable[..., Any]) -> list[str]:
+    """Return the parameters that have a default."""
+    function = vars(value).get("__init__") if inspect.isclass(value) else value
+    parameters = {} if function is None else inspect.signature(function).parameters
+    return [name for name, parameter in parameters.items() if parameter.default is not inspect.Parameter.empty]
+
+
+def described(value: Callable[..., Any]) -> dict[str, str]:
+    """Return the descriptions of parameters: under ``Args:``, or of a dataclass the strings below its fields."""
     # A method without a docstring has that of the method that it overrides.
     text = inspect.getdoc(value) or ""
     found = re.search(r"^Args:\n((?: {4,}.*\n?|\n)*)", text, re.MULTILINE)
-    names = set() if found is None else set(re.findall(r"^ {4}(\w+): \S", found[1], re.MULTILINE))
-    return names | (fields_with_text(value) if inspect.isclass(value) else set())
+    pattern = re.compile(r"^ {4}(\w+): (\S.*\n?(?: {8,}.*\n?)*)", re.MULTILINE)
+    texts = {} if found is None else dict(pattern.findall(found[1]))
+    return texts | (field_texts(value) if inspect.isclass(value) else {})
 
 
-def fields_with_text(cls: type) -> set[str]:
+def field_texts(cls: type) -> dict[str, str]:
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
     assert isinstance(body, ast.ClassDef)
     return {
-        field.target.id
+        field.target.id: str(text.value.value)
         for field, text in zip(body.body, body.body[1:], strict=False)
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant)
@@ -96,3 +104,10 @@ def test_every_parameter_is_described(name: str, value: Callable[..., Any], give
     assert text.split("\n", 1)[0].rstrip().endswith((".", ":")), (
         f"the first line of {name} is not a sentence: {text[:80]}"
     )
+
+
+@pytest.mark.parametrize(("name", "value"), [each[:2] for each in CALLABLES], ids=[name for name, _, _ in CALLABLES])
+def test_every_default_is_described(name: str, value: Callable[..., Any]) -> None:
+    texts = described(value)
+    missing = [parameter for parameter in optional(value) if "Default:" not in texts[parameter]]
+    assert not missing, f"{name}: the description has no 'Default:' for {', '.join(missing)}"

@@ -120,6 +120,9 @@ class Model(ModelQuestions):
             sampler: a sampler instead of the selected one. Default: None.
             grid: times instead of the selected ones. Default: None.
             sites: number of sites per row that are drawn. Default: all of them.
+
+        Returns:
+            The plan, whose ``reason`` explains the selection.
         """
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
         return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
@@ -156,11 +159,14 @@ class Model(ModelQuestions):
             variants: independent completions per row. Unless it is 1, the result has a first axis of this length; for
                 frames and texts it is a list. Default: 1.
             seed: seed of the draws. Default: a random seed.
-            batch_size: rows per batch.
+            batch_size: rows per batch. Default: see :meth:`default_batch_size`.
             condition: input of a conditional network, with one entry per row. Default: none.
             guidance: guidance scale. Default: 1.
             progress: show a progress bar. Default: false.
             states: return int64 states, whatever the model was fitted on. Default: false.
+
+        Returns:
+            Completed rows of the type of ``x``; known values are unchanged.
         """
         variants = _check.integer("variants", variants, least=1)
         data = self.encode(x, incomplete=True)
@@ -211,6 +217,9 @@ class Model(ModelQuestions):
             batch_size: rows per batch. Default: see :meth:`default_batch_size`.
             condition: input of a conditional network, with one entry per row. Default: none.
             states: return int64 states, the most probable ones, whatever the model was fitted on. Default: false.
+
+        Returns:
+            Rows of the type of ``x``; known values are unchanged.
         """
         if numbers not in ("mean", "median"):
             raise ValueError(f'numbers must be "mean" or "median", got {numbers!r}')
@@ -279,6 +288,9 @@ class Model(ModelQuestions):
             batch_size: draws per batch. Default: see :meth:`default_batch_size`.
             condition: input of a conditional network, with one entry per row. Default: none.
             progress: show a progress bar. Default: false.
+
+        Returns:
+            The mean over the rows in bits per dimension, with its standard error.
         """
         data = self.encode(x, load=False)
         options = {"samples": samples, "condition": condition, "progress": progress}
@@ -303,12 +315,15 @@ class Model(ModelQuestions):
 
         Args:
             x: see :meth:`bits_per_dim`; so are the following arguments. States without their table count by themselves.
-            observed: the values that are given.
+            observed: the values that are given. Default: none.
             samples: random times per row. Default: 16.
             seed: seed of times and noise. Default: a random seed.
-            batch_size: draws per batch.
+            batch_size: draws per batch. Default: see :meth:`default_batch_size`.
             condition: input of a conditional network, with one entry per row. Default: none.
             progress: show a progress bar. Default: false.
+
+        Returns:
+            The mean over the rows in bits, with its standard error.
         """
         data = self.encode(x, load=False)
         options = {"samples": samples, "condition": condition, "progress": progress}

@@ -54,6 +54,9 @@ class Observed:
 
         Args:
             x: The states.
+
+        Returns:
+            States in the shape of ``x``.
         """
         return torch.where(self.mask, self.values, x)
 
@@ -70,6 +73,9 @@ class Observed:
 
         Args:
             device: The device to copy to.
+
+        Returns:
+            The pattern on the device; itself if it is there.
         """
         return self if self.mask.device == device else Observed(self.mask.to(device), self.values.to(device))
 

@@ -161,7 +161,7 @@ def test_too_many_combinations_are_refused_before_they_fill_the_memory(known: tu
     ):
         joint_of_sites(known[0].reverse, (4,), (0, 1), (2**13, 2**13), {}, **options)
     two = {2: torch.tensor([1.0, 1.0])}
-    with pytest.raises(ValueError, match=r"under 2 combinations of conditions: .* or write samples=1"):
+    with pytest.raises(ValueError, match=r"under 2 combinations of conditions, which .* or write samples=1"):
         joint_of_sites(known[0].reverse, (4,), (0, 1), (2**13, 2**12), two, **options)
 
 

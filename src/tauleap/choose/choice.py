@@ -17,7 +17,8 @@ from tauleap.noise import ForwardProcess
 from tauleap.objective import Objective
 from tauleap.training import RandomMasks, Settings
 
-_PRECISION = "32-true"
+PRECISION = "32-true"
+"""The default precision of the network."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def choose(
     objective: Objective | str | None = None,
     batch_size: int | None = None,
     lr: float | None = None,
-    precision: str | None = None,
+    precision: str = PRECISION,
     pieces: int = 1,
 ) -> Choice:
     """Choose the process, denoiser, objective and settings with which :func:`tauleap.fit` trains on the rows.
@@ -82,7 +83,7 @@ def choose(
         objective: The loss, or its name. Default: None, the bound with the least variance.
         batch_size: Rows per step over all devices, >= 1. Default: None, chosen.
         lr: The learning rate, > 0. Default: None, chosen.
-        precision: The precision of the network, see :class:`tauleap.training.Settings`. Default: None, "32-true".
+        precision: The precision of the network, see :class:`tauleap.training.Settings`. Default: "32-true".
         pieces: The number of equal parts of a batch: devices times accumulation steps. Default: 1.
 
     Returns:
@@ -109,7 +110,6 @@ def choose(
                 f"{' x samples_per_time' if loss.samples_per_time > 1 else ''}), got {size}"
             )
     rate = plan.lr if lr is None else _check.positive("lr", lr)
-    kind = _PRECISION if precision is None else precision
     settings = Settings(
         batch_size=size,
         lr=rate,
@@ -118,14 +118,14 @@ def choose(
         weight_decay=plan.weight_decay,
         betas=plan.betas,
         ema=0.999,
-        precision=kind,
+        precision=precision,
     )
     # Under absorbing noise an observed site is one that is not masked, as in training without masks of its own.
     masking = RandomMasks() if plan.takes_observed or noise.mask is None else None
     shown = [
         f"batches of {size} rows{_given(batch_size)}",
         f"learning rate {rate:g}{_given(lr)}",
-        f"precision {kind}{_given(precision)}",
+        f"precision {precision}{'' if precision == PRECISION else ' (as given)'}",
     ]
     reasons = (why_noise, plan.reason, why_loss, f"training: {', '.join(shown)}")
     return Choice(noise, plan.build, loss, settings, masking, reasons)

@@ -332,6 +332,9 @@ def format_from_config(config: object) -> Format:
     Args:
         config: A mapping with the kind and the fields of the format.
 
+    Returns:
+        The format.
+
     Raises:
         ValueError: The configuration does not describe a format.
     """

@@ -55,7 +55,7 @@ def open_data(
             (.txt), rows of symbols (.smi, .smiles, .fasta, .fa, .faa, .fna, .jsonl), a folder of
             MIDI files or pictures, or many pictures in one file: idx (MNIST, Fashion-MNIST) or the binary archive of
             CIFAR-10.
-        length: The length of a row, for text (64 by default), music (256) and arrays with one axis (64).
+        length: The length of a row, for text, music and arrays with one axis. Default: 64, for music 256.
         coding: The states of text: "characters" or "bytes". Default: "auto", bytes if a file is not UTF-8 or has more
             than 256 different characters.
         drop: Names of table columns to leave out. Default: none.
@@ -64,7 +64,7 @@ def open_data(
         size: Pixels on the longer side of an image. Default: as in the files, at most 64.
         states: The number of states of an array, whose values are 0..states-1. Default: found in the array.
         types: Types of a table's columns by name, instead of the detected ones: number, category, date, boolean,
-            constant, id, text, or ``date:FORMAT`` such as ``date:%d.%m.%Y``.
+            constant, id, text, or ``date:FORMAT`` such as ``date:%d.%m.%Y``. Default: all are detected.
         bins: Quantile bins per column of numbers or dates, 2 to 10,000. Default: 100; 5 for labels of rows of symbols.
         header: Whether the first line of delimited text has the names of the columns. Default: detected.
         missing: Texts of missing values beside the empty cell. Default: NA, NaN, null and the like in every column, and

@@ -57,7 +57,7 @@ class TextFormat(Format):
 
     @staticmethod
     def open(
-        path: Path, *, length: int | None = None, coding: Literal["auto", "characters", "bytes"] = "auto"
+        path: Path, *, length: int = LENGTH, coding: Literal["auto", "characters", "bytes"] = "auto"
     ) -> LoadedData:
         """Cut a text into consecutive rows, without the remainder that does not fill a row.
 
@@ -73,7 +73,7 @@ class TextFormat(Format):
         """
         if coding not in ("auto", "characters", "bytes"):
             raise ValueError(f"coding must be auto, characters or bytes, got {coding!r}")
-        length = LENGTH if length is None else _check.integer("length", length, least=1)
+        length = _check.integer("length", length, least=1)
         content = limits.contents(path)
         alphabet, description = None, "bytes, as coding='bytes' says"
         codes = np.frombuffer(content, dtype=np.uint8)

@@ -161,7 +161,7 @@ class Posterior:
 
         Args:
             allowed: a bool tensor that broadcasts to the logits.
-            over_data_states: whether this excludes all states that data cannot have.
+            over_data_states: whether this excludes all states that data cannot have. Default: False.
         """
         restricted = Restricted(self.parametrisation, allowed)
         return Posterior(restricted, over_data_states=over_data_states or self.over_data_states)

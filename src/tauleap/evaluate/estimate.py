@@ -34,7 +34,7 @@ class Estimate(Generic[Value]):
     n: int
     """The number of independent values."""
     skewness: float = field(default=0.0, repr=False, compare=False)
-    """The skewness of the values, which makes the interval asymmetric; 0 where it is unknown."""
+    """The skewness of the values, which makes the interval asymmetric. Default: 0, not known."""
 
     @staticmethod
     def of_mean(values: Float[Tensor, " n"]) -> Estimate[float]:

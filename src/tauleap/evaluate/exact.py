@@ -93,8 +93,17 @@ def exact_law(
         tolerance: The relative tolerance of a step of the solver, > 0. Default: 1e-7.
         condition: One condition, with a batch axis of 1. Default: none.
 
+    Returns:
+        Probabilities in float64, (S,)*D, which sum to 1 up to the tolerance.
+
     Raises:
         ValueError: The space has more than 65,536 states.
+
+    >>> from tauleap.denoise import ExactDenoiser
+    >>> from tauleap.noise import Constant, Uniform
+    >>> process = Uniform(2, Constant(5.0))
+    >>> exact_law(ReverseProcess(process, ExactDenoiser(torch.tensor([0.75, 0.25]), process)), (1,))
+    tensor([0.7500, 0.2500], dtype=torch.float64)
     """
     reverse = reverse_process(reverse, "exact_law").in_float64()
     return _generated(reverse, _sites(shape), reverse.process.sampling_prior(), eps, tolerance, condition)

@@ -55,13 +55,13 @@ class Fidelity:
     extractor: str
     """The feature extractor."""
     weights: str | None = None
-    """The file that the extractor's weights were read from; None: those that torch-fidelity downloads."""
+    """The file that the extractor's weights were read from. Default: None, the file that torch-fidelity downloads."""
     fid_layer: str | None = None
-    """The layer of the features of FID; None for the default."""
+    """The layer of the features of FID. Default: None, that of the extractor."""
     isc_layer: str | None = None
-    """The layer of the logits of the Inception Score; None for the default."""
+    """The layer of the logits of the Inception Score. Default: None, that of the extractor."""
     splits: int = _SPLITS
-    """The number of splits of the Inception Score."""
+    """The number of splits of the Inception Score. Default: 10."""
 
     @property
     def comparable(self) -> bool:
@@ -129,19 +129,23 @@ def fid_and_is(
             repeated to three channels.
         reference: the same.
         extractor: the network: a name that torch-fidelity knows, or an object of its class ``FeatureExtractorBase``,
-            which runs where its weights are. With any other than the Inception network of the default the numbers are
-            for your own comparisons only.
-        weights: a file with the weights of a named extractor; torch-fidelity downloads them if absent.
-        fid_layer: which of the extractor's features FID is taken of; its own choice if absent.
-        isc_layer: which of them are the logits of the Inception Score; its own choice if absent.
-        splits: the Inception Score is the mean over so many parts of the samples.
-        batch_size: pictures at a time.
-        device: where a named extractor runs; an accelerator of CUDA if there is one.
-        datasets: folder of the datasets that are known by name.
-        download: whether those may be downloaded.
-        cache: folder where torch-fidelity keeps features of datasets that it knows by name. It reads them as pickles:
-            give one that only you can write to, and another one for other weights.
-        progress: says on the standard error what is being done.
+            which runs where its weights are. With any other than the Inception network the numbers are for your own
+            comparisons only. Default: the Inception network of published figures.
+        weights: a file with the weights of a named extractor. Default: torch-fidelity downloads them.
+        fid_layer: the features of the extractor for the FID. Default: those that the extractor names for it.
+        isc_layer: the features that are the logits of the Inception Score. Default: those that the extractor names.
+        splits: the number of parts of the samples; the Inception Score is the mean over them. Default: 10.
+        batch_size: the number of pictures per evaluation. Default: 64.
+        device: the device of a named extractor. Default: CUDA if there is one, else the CPU.
+        datasets: the folder of the datasets that torch-fidelity knows by name. Default: that of torch-fidelity.
+        download: whether those may be downloaded. Default: True.
+        cache: the folder where torch-fidelity keeps features of datasets that it knows by name. It reads them as
+            pickles: give one that only you can write to, and another one for other weights. Default: that of
+            torch-fidelity.
+        progress: whether progress is printed to the standard error. Default: False.
+
+    Returns:
+        FID and Inception Score, with the settings that decide whether published figures are comparable.
 
     Raises:
         ImportError: torch-fidelity is not installed.

@@ -33,17 +33,20 @@ def frechet_distance(
 
     The standard error is a jackknife over groups of each sample: with theta_g the distance without group g of one
     sample, that sample adds (G - 1)/G sum_g (theta_g - mean theta)^2 to the variance. It is itself known to about
-    1/sqrt(2 (G - 1)) of its size, 24 % for ten groups. It is the error of this number, not of the distance of the laws:
-    the number is too large by about a constant over n, since covariances of few samples are less alike than their laws,
-    so that only distances of equal n compare. Where both laws are the same nothing but that excess is seen. Each group
+    1/sqrt(2 (G - 1)) of its size, 24 % for ten groups. It does not include the bias of the distance: on average the
+    value is too large by about a constant over n, because covariances of few samples differ more than those of their
+    laws. So compare only distances of equal n. If both laws are equal, the value is this bias alone. Each group
     costs two decompositions of an F x F matrix: for 2048 features the error takes minutes, and the number alone, by
     :func:`frechet_of_moments`, a tenth of that.
 
     Args:
         samples: features (n, F); or groups of them, as :func:`grouped` makes of a stream that is too long for memory.
         reference: the same, or ``Moments``: a law that is taken as known, which adds no error.
-        groups: how many groups a tensor is cut into, row i into group i mod ``groups``. If kinds of rows come in turn,
-            such as labels 0 to 9, give another number or order, so that each group is like the whole.
+        groups: the number of groups of a tensor; row i is in group i mod ``groups``. If kinds of rows come in turn,
+            such as labels 0 to 9, give another number or order, so that each group is like the whole. Default: 10.
+
+    Returns:
+        The value, with its standard error.
 
     >>> generator = torch.Generator().manual_seed(0)
     >>> x, y = (torch.randn(500, 3, generator=generator, dtype=torch.float64) for _ in range(2))
@@ -74,6 +77,9 @@ def frechet_of_moments(a: Moments, b: Moments) -> float:
         a: The moments of one sample.
         b: The moments of the other sample.
 
+    Returns:
+        The value |m_1 - m_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^{1/2}).
+
     >>> x = torch.tensor([[0.0], [2.0]])
     >>> frechet_of_moments(Moments.of(x), Moments.of(3 * x + 1))  # (1 - 4)^2 + (3 - 1)^2 * 2
     17.0...
@@ -89,6 +95,9 @@ def frechet_of_gaussians(mean_1: Tensor, covariance_1: Tensor, mean_2: Tensor, c
         covariance_1: C_1, (F, F), symmetric and positive semidefinite.
         mean_2: m_2, (F,).
         covariance_2: C_2, (F, F), symmetric and positive semidefinite.
+
+    Returns:
+        The value |m_1 - m_2|^2 + tr(C_1 + C_2 - 2 (C_1 C_2)^{1/2}).
 
     >>> frechet_of_gaussians(torch.zeros(2), torch.eye(2), torch.ones(2), 4 * torch.eye(2))  # 2 + 2 (1 - 2)^2
     4.0...

@@ -23,6 +23,9 @@ def hellinger(samples: States, reference: Tensor) -> Estimate[float]:
         samples: The samples, (n, *shape).
         reference: A table (S,)*D of probabilities over the joint states of the D sites, or other samples.
 
+    Returns:
+        The distance in [0, 1] with its standard error.
+
     Raises:
         ValueError: Shapes differ, or the table is not a distribution.
 
@@ -58,6 +61,9 @@ def hellinger_of_laws(p: Tensor, q: Tensor) -> float:
     Args:
         p: A table of probabilities.
         q: Another table of the same shape.
+
+    Returns:
+        The distance in [0, 1].
 
     >>> hellinger_of_laws(torch.tensor([0.5, 0.5]), torch.tensor([1.0, 0.0]))  # sqrt(1 - sqrt(1/2))
     0.541...

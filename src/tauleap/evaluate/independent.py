@@ -37,8 +37,8 @@ def independent_bits_per_dim(
         data: rows of states, int64 (n, *shape).
         marginals: probability of each state at each site, (*shape, S); states that occur must have one above 0 for
             the result to be finite.
-        missing: True where a value is unknown; by default all are known.
-        observed: True where a value is given and not to be predicted; by default none are.
+        missing: True where a value is unknown. Default: all are known.
+        observed: True where a value is observed; it does not count. Default: none is.
 
     Returns:
         Bits per dimension of each row, float64 (n,).

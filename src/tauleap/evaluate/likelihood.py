@@ -106,6 +106,10 @@ def bits_per_dim(
         generator: The source of randomness. Default: that of torch.
         progress: Show a bar with the remaining time. Default: False.
 
+    Returns:
+        The bound in bits per dimension with its standard error: a mean over the data, or with ``per_datapoint`` tensors
+        (n,).
+
     Raises:
         TypeError: An argument has the wrong type.
         ValueError: An argument is out of its range, or ``times`` does not give a bound.

@@ -115,6 +115,9 @@ def grouped(batches: Iterable[Tensor], groups: int = 10) -> list[Moments]:
         batches: Feature vectors (b, F), batch by batch.
         groups: The number of groups, >= 2. Default: 10.
 
+    Returns:
+        One ``Moments`` per group.
+
     >>> [part.n for part in grouped([torch.zeros(3, 1), torch.ones(2, 1)], groups=2)]
     [3, 2]
     """

@@ -26,6 +26,9 @@ def row_hellinger(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]
         samples: Rows of states, (n, *shape).
         reference: One reference row per sample, (n, *shape).
 
+    Returns:
+        One distance in [0, 1] per row, (n,), in float64.
+
     >>> row_hellinger(torch.tensor([[0, 0, 1, 1]]), torch.tensor([[1, 0, 1, 0]]))
     tensor([0.], dtype=torch.float64)
     >>> row_hellinger(torch.tensor([[0, 0]]), torch.tensor([[0, 1]]))  # sqrt(1 - sqrt(1/2))
@@ -42,6 +45,9 @@ def row_outliers(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
     Args:
         samples: Rows of states, (n, *shape).
         reference: One reference row per sample, (n, *shape).
+
+    Returns:
+        One proportion in [0, 1] per row, (n,), in float64.
 
     >>> row_outliers(torch.tensor([[0, 5, 5, 1]]), torch.tensor([[0, 1, 1, 1]]))
     tensor([0.5000], dtype=torch.float64)

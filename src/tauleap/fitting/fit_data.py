@@ -21,6 +21,7 @@ from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.printable import printable
 from tauleap._seeds import check_seed
 from tauleap.choose import Choice, choose
+from tauleap.choose.choice import PRECISION
 from tauleap.data import Dataset
 from tauleap.data.format import Format, LoadedData
 from tauleap.data.memory import Kind, as_dataset, has_different_lengths
@@ -72,7 +73,7 @@ def fit(
     out: str | os.PathLike[str] | None = None,
     batch_size: int | None = None,
     lr: float | None = None,
-    precision: str | None = None,
+    precision: str = PRECISION,
     device: str | torch.device = "auto",
     devices: int = 1,
     nodes: int = 1,
@@ -80,7 +81,7 @@ def fit(
     accumulate: int = 1,
     compile: bool = False,
     checkpoint_every: int | None = None,
-    keep: int | None = None,
+    keep: int = KEEP,
     progress: bool = True,
     started: float | None = None,
 ) -> Model:
@@ -166,10 +167,10 @@ def fit(
         device=device,
         accumulate=accumulate,
         compile=compile,
-        keep=KEEP if keep is None else keep,
+        keep=keep,
         tensorboard=False,
     )
-    run.check(precision or "32-true")
+    run.check(precision)
     if out is None and run.ranks > 1:
         raise ValueError(f"{run.ranks} processes need one folder for their run: write out=...")
     own_choices: dict[str, Any] = {
@@ -182,7 +183,7 @@ def fit(
         "lr": lr,
         "precision": precision,
     }
-    given = {name: _shown(value) for name, value in own_choices.items() if value is not None}
+    given = {name: _shown(value) for name, value in own_choices.items() if value is not None and value != PRECISION}
     table_options = {"types": types, "bins": bins, "model_missing": model_missing, "keep_rare": keep_rare}
     data = _opened(data, {name: value for name, value in table_options.items() if value not in (None, False)})
     rows, form, kind = as_dataset(data, num_states=num_states)
@@ -303,6 +304,9 @@ def longer(about: Mapping[str, Any]) -> int:
 
     Args:
         about: ``about`` of a model that :func:`fit` returned, with the ``seconds`` of training and measuring.
+
+    Returns:
+        Whole minutes.
 
     >>> longer({"seconds": 600})
     30

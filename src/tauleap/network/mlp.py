@@ -45,18 +45,25 @@ class ResidualMLP(Network):
     The paper does not specify how the two integers are encoded: here they are normalised to [-1, 1].
 
     Args:
-        num_states: S.
-        shape: of one datum; its sites are flattened inside.
-        width: of the residual stream.
-        hidden: of the MLP in each block.
-        depth: number of blocks.
-        time_size: of the sinusoidal embedding of t.
-        time_hidden: of the MLP after it.
-        time_width: its output, from which each block makes its scale and offset.
-        one_hot: take each site as S indicators instead of one number, which states without an order need.
-        mark_observed: append the mask of given sites to the input. If false, ``observed`` has no effect.
-        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+        num_states: The number of states S, >= 2. Default: 32.
+        shape: The shape of one row; its sites are flattened inside. Default: (2,).
+        width: The width of the residual stream. Default: 16.
+        hidden: The width of the hidden layer of the MLP in each block. Default: 32.
+        depth: The number of blocks. Default: 2.
+        time_size: The width of the sinusoidal embedding of t, even. Default: 32.
+        time_hidden: The width of the hidden layer of the MLP after it. Default: 32.
+        time_width: The width of the output of this MLP, from which each block computes its scale and offset. Default:
+            128.
+        one_hot: Whether the input has S indicators per site instead of one number. States without an order need it.
+            Default: False.
+        mark_observed: Whether the mask of the observed sites is appended to the input. If false, ``observed`` has no
+            effect. Default: False.
+        time: Whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
             without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
+
+    >>> network = ResidualMLP(num_states=32, shape=(2,))
+    >>> network(torch.tensor([[3, 7]]), torch.tensor(0.5)).shape
+    torch.Size([1, 2, 32])
     """
 
     def __init__(

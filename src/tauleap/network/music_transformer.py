@@ -54,19 +54,25 @@ class MusicTransformer(Network):
     of each attention and of each MLP in the encoder. Observed bars are part of ``x``, as in the paper.
 
     Args:
-        num_states: S.
-        width: of the model.
-        heads: of each self-attention.
-        hidden: of every MLP.
-        depth: number of encoder layers.
-        output_depth: number of residual MLPs after them.
-        time_size: of the sinusoidal embedding of t.
-        time_hidden: of the MLP after it.
-        time_width: its output, from which each layer makes its scale and offset.
-        dropout: probability of dropping.
-        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` has no effect.
-        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+        num_states: The number of states S, >= 2. Default: 129.
+        width: The width of the model, even and a multiple of ``heads``. Default: 128.
+        heads: The number of heads of each self-attention. Default: 8.
+        hidden: The width of the hidden layer of every MLP. Default: 2048.
+        depth: The number of encoder layers. Default: 6.
+        output_depth: The number of residual MLPs after the encoder. Default: 2.
+        time_size: The width of the sinusoidal embedding of t, even. Default: 128.
+        time_hidden: The width of the hidden layer of the MLP after it. Default: 2048.
+        time_width: The width of the output of this MLP, from which each layer computes its scale and offset. Default:
+            512.
+        dropout: The probability of dropping, in [0, 1). Default: 0.1.
+        mark_observed: Whether a learned vector is added to the observed sites. If false, ``observed`` has no effect.
+            Default: False.
+        time: Whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
             without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
+
+    >>> network = MusicTransformer(width=16, heads=2, hidden=32, depth=1)
+    >>> network(torch.zeros(1, 8, dtype=torch.int64), torch.tensor(0.5)).shape
+    torch.Size([1, 8, 129])
     """
 
     def __init__(

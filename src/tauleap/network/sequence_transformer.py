@@ -37,19 +37,23 @@ class SequenceTransformer(Network):
     input, and each block also mixes five neighbouring sites. On small budgets they learn much faster.
 
     Args:
-        num_states: S.
-        shape: of one datum. If given, every site also has a learned vector, which distinguishes the columns of a table
-            or the rows of a picture. If None, only distances matter and data may have any shape.
-        width: of the model.
-        depth: number of blocks.
-        heads: of each self-attention.
-        dropout: probability of dropping, at the output of each attention and each MLP.
-        num_classes: how many values the class label ``condition`` can have; None for a network without labels.
-        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+        num_states: The number of states S, >= 2.
+        shape: The shape of one row. If given, every site also has a learned vector, which distinguishes the columns of
+            a table or the rows of a picture. Default: None, only distances matter and data may have any shape.
+        width: The width of the model, a multiple of ``2 * heads``. Default: 256.
+        depth: The number of blocks. Default: 6.
+        heads: The number of heads of each self-attention. Default: 8.
+        dropout: The probability of dropping at the output of each attention and each MLP, in [0, 1). Default: 0.
+        num_classes: The number of class labels that ``condition`` can have. Default: None, a network without labels.
+        time: Whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
             without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
-        plain: whether the blocks are plain. Default: False.
-        mark_observed: add a learned vector to the sites that are given. If false, ``observed`` has no effect: under
-            absorbing noise a given site is one that is not masked. Default: True.
+        plain: Whether the blocks are plain. Default: False.
+        mark_observed: Whether a learned vector is added to the observed sites. If false, ``observed`` has no effect:
+            under absorbing noise an observed site is one that is not masked. Default: True.
+
+    >>> network = SequenceTransformer(5, width=16, heads=2, depth=1)
+    >>> network(torch.zeros(1, 7, dtype=torch.int64), torch.tensor(0.5)).shape
+    torch.Size([1, 7, 5])
     """
 
     def __init__(
@@ -119,9 +123,9 @@ class SequenceTransformer(Network):
         Args:
             x: int64 (B, *shape), the noisy state.
             t: floating, () or (B,).
-            observed: bool (B, *shape), true where the value is given.
-            condition: int64 (B,), class labels; the label ``num_classes``, like None for the whole batch, means that
-                the class is not known.
+            observed: bool (B, *shape), true where the value is given. Default: none.
+            condition: int64 (B,), class labels; the label ``num_classes`` means that the class is not known. Default:
+                None, no class is known.
             return_hidden: return the hidden states, from which :meth:`head` computes the logits. Default: false.
         """
         check_call(x, t, observed)

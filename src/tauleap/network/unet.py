@@ -27,27 +27,34 @@ class UNet(Network):
     of the paper, 28 x 28 and 8 x 8 for three, ``multipliers=(1, 2, 2)``. With ``pad`` other sizes are filled up inside.
 
     Args:
-        num_states: S, the number of intensities.
-        image_channels: C, 3 for colour.
-        width: channels at the first level; a multiple of four.
-        multipliers: channels at each level, in units of ``width``.
-        depth: convolution blocks at each level on the way down; one more on the way up.
-        attention_levels: the levels with attention, from 0. Level 1 of a 32 x 32 image is 16 x 16. The middle always
-            has attention.
-        dropout: probability of dropping, before the second convolution of each block.
-        outputs: numbers for each pixel and channel: 2 for the mean and log scale of a truncated logistic,
-            ``num_states`` for logits.
-        mark_observed: append the mask of given pixels to the input channels. If false, ``observed`` has no effect.
-        masked: the last of the states is no intensity but the mask of absorbing noise: it enters as 0, in the middle of
-            the intensities, and another channel for each colour says where it is.
-        output_kernel: side of the last convolution, odd: 1 where there are many ``outputs``, which are then cheap.
-        patch: side of the squares of pixels that enter together, as channels of one pixel, and leave together: the
-            first level then has a side of H / ``patch``, where a convolution costs less and sees further.
-        pad: fill sides up to a multiple of ``patch`` 2^(levels - 1), and cut them off again.
-        channels_last: takes (B, H, W, C) instead of (B, C, H, W).
-        num_classes: how many values the class label ``condition`` can have; None for a network without labels.
-        time: whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
+        num_states: The number of states S: the intensities, and the mask if ``masked``. Default: 256.
+        image_channels: The number of colour channels C. Default: 3.
+        width: The number of channels at the first level, a multiple of 4. Default: 128.
+        multipliers: The number of channels at each level, in units of ``width``. Default: (1, 2, 2, 2).
+        depth: The number of convolution blocks at each level on the way down; on the way up there is one more. Default:
+            2.
+        attention_levels: The levels with attention, from 0. Level 1 of a 32 x 32 image is 16 x 16. The middle always
+            has attention. Default: (1,).
+        dropout: The probability of dropping before the second convolution of each block, in [0, 1). Default: 0.1.
+        outputs: The number of outputs per pixel and channel: 2 for the mean and log scale of a truncated logistic,
+            ``num_states`` for logits. Default: 2.
+        mark_observed: Whether the mask of the observed pixels is appended to the input channels. If false, ``observed``
+            has no effect. Default: False.
+        masked: Whether the last state is the mask of absorbing noise. It enters as 0, in the middle of the intensities,
+            and an additional channel per colour marks it. Default: False.
+        output_kernel: The side of the kernel of the last convolution, odd. 1 is cheaper if there are many ``outputs``.
+            Default: 3.
+        patch: The side of the square patches of pixels that are stacked as channels of one pixel. The first level then
+            has a side of H / ``patch``: convolutions cost less and cover a larger part of the image. Default: 1.
+        pad: Whether sides are filled up to a multiple of ``patch`` 2^(levels - 1) inside. Default: False.
+        channels_last: Whether images are (B, H, W, C) instead of (B, C, H, W). Default: False.
+        num_classes: The number of class labels that ``condition`` can have. Default: None, a network without labels.
+        time: Whether the network takes t. Under absorbing noise the posterior does not depend on t, and a network
             without it has the bound of :class:`tauleap.objective.AnyOrderElbo`; other noise needs it. Default: True.
+
+    >>> network = UNet(17, 1, width=8, multipliers=(1, 2), outputs=17)
+    >>> network(torch.zeros(1, 1, 8, 8, dtype=torch.int64), torch.tensor(0.5)).shape
+    torch.Size([1, 1, 8, 8, 17])
     """
 
     def __init__(
@@ -154,9 +161,9 @@ class UNet(Network):
         Args:
             x: int64 (B, C, H, W), the noisy image.
             t: floating, () or (B,).
-            observed: bool, true where a pixel is given.
-            condition: int64 (B,), class labels; the label ``num_classes``, like None for the whole batch, means that
-                the class is not known.
+            observed: bool, true where a pixel is given. Default: none.
+            condition: int64 (B,), class labels; the label ``num_classes`` means that the class is not known. Default:
+                None, no class is known.
         """
         check_call(x, t, observed)
         flat = x.ndim == 3 and self.image_channels == 1

@@ -171,14 +171,15 @@ class NoisedBatch(LossBatch):
         times: the distribution of the times.
         passes: the states that the network is evaluated at.
         t: given times. Default: drawn from ``times``.
-        observed: sites that are given.
-        missing: sites without a value.
-        condition: passed to the network.
+        observed: the observed sites. Default: none.
+        missing: the sites without a value. Default: none.
+        condition: the input of the denoiser. Default: none.
         rows: whether the condition has one row per sample. Default: if its length is the batch size.
         samples_per_time: how many consecutive samples share one time, reduced to a divisor of the batch size.
+            Default: 1.
         places: one number in [0, 1) per sample, which decides how many sites absorbing noise masks (see
             ``random_order``). Default: none, the noise is that of the times.
-        generator: the source of randomness.
+        generator: the source of randomness. Default: that of torch.
     """
 
     def __init__(

@@ -281,6 +281,9 @@ def fitted_times(
         eps: The earliest time, in (0, 1). Default: 0.01.
         even: The fraction of the uniform density, in [0, 1]. Default: 0.1.
 
+    Returns:
+        The times, which can be given to an objective: ``CompleteElbo(times=...)``.
+
     Raises:
         TypeError: ``t`` or ``loss`` is not a floating-point tensor.
         ValueError: A part has no loss, or a number is out of its range.

@@ -281,7 +281,7 @@ class ReverseAt:
         Args:
             sites: a bool mask (batch, *shape), or int64 positions in ``x.flatten()``, which may occur repeatedly. Their
                 exit rates must be above 0.
-            corrector: whether to draw from the corrector rates.
+            corrector: whether to draw from the corrector rates. Default: False.
             generator: the source of randomness. Default: that of PyTorch.
         """
         jumps, chosen = self.corrector_jumps if corrector else self.jumps, positions(sites, self.x)

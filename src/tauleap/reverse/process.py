@@ -104,6 +104,9 @@ class ReverseProcess(nn.Module):
             x: the states.
             observed: the observed sites and their values. Default: none.
             name: what an error calls the states. Default: "x".
+
+        Returns:
+            int64 states in the shape of ``x``.
         """
         process = self.process
         x = process._check_states(x, name)
@@ -131,6 +134,9 @@ class ReverseProcess(nn.Module):
             condition: passed to the denoiser. Default: none.
             reachable_only: whether to exclude the x0 from which x cannot be reached. Default: True.
 
+        Returns:
+            The distribution of each site, over S states.
+
         Raises:
             ValueError: The denoiser returns NaN, or no possible state, for a site.
         """
@@ -144,6 +150,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The ratios (batch, *shape, S), >= 0, in the dtype of the logits.
         """
         return self.at(x, t, **given).ratios
 
@@ -154,6 +163,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The rates (batch, *shape, S), >= 0, per unit of time, in the dtype of the logits.
         """
         return self.at(x, t, **given).rates
 
@@ -164,6 +176,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The rates (batch, *shape, S), >= 0, per unit of time, in the dtype of the logits.
         """
         return self.at(x, t, **given).corrector_rates
 
@@ -174,6 +189,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The rates (batch, *shape) per unit of time.
         """
         return self.at(x, t, **given).exit_rate
 
@@ -185,6 +203,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The divergence (batch, *shape) in nats per unit of time, >= 0.
         """
         return self.at(x, t, **given).divergence(x0)
 
@@ -196,6 +217,9 @@ class ReverseProcess(nn.Module):
             x: The states.
             t: The time, one for all samples or one per sample.
             dtype: The dtype of the result. Default: float64, or float32 on a device without it.
+
+        Returns:
+            The rates (batch, *shape, S), >= 0, per unit of time.
         """
         return self.at(x, t).conditional_rates(x0, dtype=dtype)
 
@@ -207,6 +231,9 @@ class ReverseProcess(nn.Module):
             t: The time, one for all samples or one per sample.
             s: The earlier time, one for all samples or one per sample.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            The probabilities (batch, *shape, S), which sum to 1 at each site.
         """
         return self.at(x, t, **given).step_probs(s)
 
@@ -221,6 +248,9 @@ class ReverseProcess(nn.Module):
             s: The earlier time, one for all samples or one per sample.
             generator: The source of randomness. Default: that of PyTorch.
             given: ``observed``, ``condition`` and ``posterior``, as in :meth:`at`.
+
+        Returns:
+            int64 states in the shape of ``x``.
         """
         return self.at(x, t, **given).draw_step(s, generator=generator)
 
@@ -233,6 +263,9 @@ class ReverseProcess(nn.Module):
             t: The time, one for all samples or one per sample.
             y: The states to assume.
             s: Their time, one for all samples or one per sample.
+
+        Returns:
+            The distribution of each site, over S states.
         """
         return structure_of(self.process).with_own_evidence(posterior, x, t, y, s)
 
@@ -242,6 +275,9 @@ class ReverseProcess(nn.Module):
         Args:
             low: the earlier time, > 0.
             high: the later time.
+
+        Returns:
+            The bound, a function of the states and of the amount of noise.
         """
         total = self.process.schedule.total
         return structure_of(self.process).exit_bound(float(total(low)), float(total(high)))

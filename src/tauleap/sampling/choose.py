@@ -87,8 +87,15 @@ def choose_sampling(
         sampler: A sampler to use instead. Default: None, the selected one.
         grid: Decreasing times to use instead of ``steps``. Default: None.
 
+    Returns:
+        The plan: sampler, grid, final step and reason.
+
     Raises:
         ValueError: The sampler does not fit the process, or the grid does not decrease.
+
+    >>> from tauleap.noise import Absorbing, LogLinear
+    >>> choose_sampling(Absorbing(5, LogLinear()), sites=16).sampler
+    FirstHitting()
     """
     steps = _check.integer("steps", steps, least=1)
     if sampler is not None:

@@ -36,7 +36,7 @@ class StepInfo:
     """The proportion of sites at which a value was clamped: a sum of jumps at the first or last state (TauLeaping),
     a negative rate (Trapezoidal) or probability (Extrapolated) at 0."""
     entropy_bound: Float[Tensor, ""] = field(default_factory=lambda: torch.tensor(torch.nan))
-    """A bound on the error of the draws in nats per sample, on average (Planned); NaN for other samplers."""
+    """A bound on the error of the draws in nats per sample, on average (Planned). Default: NaN, for other samplers."""
 
     @staticmethod
     def count(

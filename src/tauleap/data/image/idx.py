@@ -51,6 +51,9 @@ def read_idx(path: str | os.PathLike[str]) -> Tensor:
     Args:
         path: The file, which may be compressed by gzip.
 
+    Returns:
+        uint8, in the shape that the header declares.
+
     Raises:
         ValueError: The file is damaged, too large, or not an idx file of bytes.
     """

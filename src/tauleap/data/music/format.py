@@ -97,7 +97,7 @@ class MusicFormat(RowFiles):
         return NUM_STATES
 
     @staticmethod
-    def open(path: Path, *, length: int | None = None) -> LoadedData:
+    def open(path: Path, *, length: int = STEPS) -> LoadedData:
         """Return all melodies in a folder that pass the filter of the paper (Appendix H.3).
 
         A melody is a track in which one note sounds at a time. It is cut into consecutive pieces. A piece is left out
@@ -111,7 +111,7 @@ class MusicFormat(RowFiles):
         Raises:
             ValueError: No melody passes the filter.
         """
-        steps = STEPS if length is None else _check.integer("length", length, least=1)
+        steps = _check.integer("length", length, least=1)
         form, pieces = MusicFormat(steps), Pieces(steps)
         files = _files_of(path)
         for file in files:

@@ -7,6 +7,7 @@ from typing import Any
 
 from tauleap.data.format import LoadedData
 from tauleap.data.table.columns import from_frame
+from tauleap.data.table.columns.number import BINS
 from tauleap.data.table.format import load_table
 
 
@@ -40,7 +41,7 @@ def open_frame(
     frame: Any,
     *,
     types: Mapping[str, str] | None = None,
-    bins: int | None = None,
+    bins: int = BINS,
     model_missing: bool = False,
     keep_rare: bool = False,
 ) -> LoadedData:

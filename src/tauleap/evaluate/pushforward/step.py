@@ -15,12 +15,12 @@ from tauleap.sampling import Sampler
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Set the accuracy of a pushforward, where digits cost time."""
+    """Set the accuracy of a pushforward: fewer digits take less time."""
 
     tolerance: float = 1e-7
-    """The relative tolerance of the solver for exact samplers."""
+    """The relative tolerance of the solver for exact samplers. Default: 1e-7."""
     negligible: float = 1e-15
-    """Pairs of states with a smaller probability are omitted from a step of two stages."""
+    """Pairs of states with a smaller probability are omitted from a step of two stages. Default: 1e-15."""
 
 
 FULL = Accuracy()
