@@ -116,8 +116,8 @@ def test_a_lost_part_is_made_again(
     (out / ".samples.npy.1.tmp").write_bytes(b"half")
     made = []
     with monkeypatch.context() as patch:
-        original = sample_command._make
-        patch.setattr(sample_command, "_make", lambda *a: made.append(a[1]) or original(*a))
+        original = sample_command._sample_block
+        patch.setattr(sample_command, "_sample_block", lambda *a: made.append(a[1]) or original(*a))
         ran([*ASK, "--out", out], capsys)
     assert made == [lost]
     assert held(out) == whole
@@ -334,10 +334,10 @@ def test_killed_while_it_writes_pictures(
         assert cli.main(list(map(str, pictures_of(image_model, out)))) == 130
     assert {path.name for path in out.glob("*.png")} == set(saved)
     drawn: list[int] = []
-    make, before, killed = sample_command._make, min(killed, 69), -1
+    original, before, killed = sample_command._sample_block, min(killed, 69), -1
     with monkeypatch.context() as patch:
         patch.setattr(images, "_save", save)
-        patch.setattr(sample_command, "_make", lambda *a: drawn.append(a[1]) or make(*a))
+        patch.setattr(sample_command, "_sample_block", lambda *a: drawn.append(a[1]) or original(*a))
         ran(pictures_of(image_model, out), capsys)
     assert drawn == [first for first in range(0, 70, 8) if first > before]
     assert len(saved) == len(set(saved)) == 71
