@@ -334,10 +334,10 @@ def test_killed_while_it_writes_pictures(
         assert cli.main(list(map(str, pictures_of(image_model, out)))) == 130
     assert {path.name for path in out.glob("*.png")} == set(saved)
     drawn: list[int] = []
-    original, before, killed = sample_command._sample_block, min(killed, 69), -1
+    sample_block, before, killed = sample_command._sample_block, min(killed, 69), -1
     with monkeypatch.context() as patch:
         patch.setattr(images, "_save", save)
-        patch.setattr(sample_command, "_sample_block", lambda *a: drawn.append(a[1]) or original(*a))
+        patch.setattr(sample_command, "_sample_block", lambda *a: drawn.append(a[1]) or sample_block(*a))
         ran(pictures_of(image_model, out), capsys)
     assert drawn == [first for first in range(0, 70, 8) if first > before]
     assert len(saved) == len(set(saved)) == 71
