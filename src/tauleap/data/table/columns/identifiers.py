@@ -48,10 +48,10 @@ def id_reason(name: str, cells: Cells, values: np.ndarray) -> str | None:
     named = _ID_NAME.search(name) is not None or _ID_CASE.search(name) is not None
     # The probability that n random numbers of R differ is about exp(-n**2 / 2R).
     crowded = count >= LEAST_ID and count * count / (2 * (high - low + 1)) >= 3
-    return found if named or crowded or (count >= 100 and _is_even(wide)) else None
+    return found if named or crowded or (count >= 100 and _is_uniform(wide)) else None
 
 
-def _is_even(values: np.ndarray) -> bool:
+def _is_uniform(values: np.ndarray) -> bool:
     """Return whether numbers could be drawn uniformly from their range, by the Kolmogorov-Smirnov distance."""
     count = len(values)
     along = (np.sort(values) - values.min()) / (values.max() - values.min())
