@@ -199,3 +199,32 @@ def test_it_moves_and_copies_with_its_network() -> None:
     assert denoiser._layout[0] is denoiser.network.layout
     assert denoiser(torch.tensor([[3, 3, 3]]), 0.5).logits.dtype == torch.float64
     assert not any("layout" in name for name in denoiser.state_dict())  # it follows from the sizes
+
+
+def test_some_sites_are_drawn_without_padding_to_the_largest() -> None:
+    """The parts hold every site once, with its logits, and few states beside many cost what they cost alone."""
+    sizes = [2] * 40 + [100, 3, 1]
+    layout = RaggedLayout(sizes)
+    flat = torch.randn(3, layout.total, generator=torch.Generator().manual_seed(0))
+    posterior = Posterior(RaggedLogits(flat, layout, (len(sizes),), 101))
+    sites = torch.randperm(3 * len(sizes), generator=torch.Generator().manual_seed(1))
+    padded, seen, entries = posterior.at(sites), torch.zeros(len(sites), dtype=torch.int64), 0
+    for part, logits in posterior.parametrisation.parts(sites):
+        seen[part] += 1
+        entries += logits.numel()
+        width = logits.shape[1]
+        assert torch.equal(logits, padded[part][:, :width])
+        assert bool(padded[part][:, width:].isneginf().all())
+    assert bool((seen == 1).all())
+    assert entries < 2 * 3 * layout.total
+
+
+def test_draws_of_some_sites_have_their_laws() -> None:
+    sizes, draws = [2, 7, 3, 1, 7], 6000
+    layout = RaggedLayout(sizes)
+    flat = torch.randn(1, layout.total, generator=torch.Generator().manual_seed(0))
+    posterior = Posterior(RaggedLogits(flat.expand(draws, -1), layout, (5,), 8))
+    sites = torch.arange(draws * 5).view(draws, 5)[:, [4, 0, 3, 1]].reshape(-1)
+    drawn = posterior.sample(sites, generator=torch.Generator().manual_seed(1)).view(draws, 4)
+    counts = torch.stack([column.bincount(minlength=8) for column in drawn.T])
+    assert_drawn_from(counts, posterior.probs[0, [4, 0, 3, 1]])

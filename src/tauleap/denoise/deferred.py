@@ -6,7 +6,7 @@ grids: they need no prediction.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
@@ -67,13 +67,25 @@ class Deferred(Lazy):
             return check_defined(whole, self._t).logits.reshape(-1, self.shape[-1])
         if not len(sites):
             return torch.empty(0, self.shape[-1], device=self.device)
+        part, place = self._evaluated(sites)
+        return check_rows_defined(part.at(place), sites, self.shape[:-1], self._t)
+
+    def parts(self, sites: Tensor) -> Iterator[tuple[slice | Tensor, Float[Tensor, "n states"]]]:
+        if not len(sites):
+            return
+        part, place = self._evaluated(sites)
+        for some, logits in part.parametrisation.parts(place):
+            yield some, check_rows_defined(logits, sites[some], self.shape[:-1], self._t)
+
+    def _evaluated(self, sites: Tensor) -> tuple[Posterior, Tensor]:
+        """Return the posterior of the evaluated rows, and the places of the sites in it."""
         self.prepare(sites)
         part, place = self._part, sites
         if part is None or (self._places is not None and self._misses(sites)):
             part = self._evaluate_all()
         if self._places is not None:
             place = self._places[sites // self._sites_per_row] * self._sites_per_row + sites % self._sites_per_row
-        return check_rows_defined(part.at(place), sites, self.shape[:-1], self._t)
+        return part, place
 
     @property
     def _sites_per_row(self) -> int:

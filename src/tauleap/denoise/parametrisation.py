@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from tauleap import _device
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, SiteMask, States
 from tauleap.denoise.log_prob import log_prob_of_rows
 
@@ -41,6 +42,15 @@ class Parametrisation(ABC):
 
     def prepare(self, sites: Tensor) -> None:  # noqa: B027 (most parameters need no preparation)
         """Announce that :meth:`at` will be called with these sites, or with parts of them, and with no others."""
+
+    def parts(self, sites: Tensor) -> Iterator[tuple[slice | Tensor, Float[Tensor, "n states"]]]:
+        """Yield which of some sites, and the logits of their first states; the others have no probability.
+
+        Sites whose numbers of states are known to differ are in different parts, so that few states need no more memory
+        for a site that has many.
+        """
+        for part in chunks(len(sites), self.shape[-1], sites.device):
+            yield part, self.at(sites[part])
 
     @abstractmethod
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Parametrisation:

@@ -123,13 +123,20 @@ class Posterior:
         """The most probable state of each site."""
         return self.logits.argmax(-1)
 
-    def sample(self, *, generator: torch.Generator | None = None) -> States:
+    def sample(self, sites: Tensor | None = None, *, generator: torch.Generator | None = None) -> States:
         """Return a draw of every site on its own.
 
         Args:
+            sites: positions in the flattened states, int64 (n,): nothing is computed for the others. Default: all.
             generator: the source of randomness. Default: that of PyTorch.
         """
-        return _draw.categorical(self.probs, generator)
+        if sites is None:
+            return _draw.categorical(self.probs, generator)
+        self.prepare(sites)
+        out = torch.empty_like(sites)
+        for part, logits in self.parametrisation.parts(sites):
+            out[part] = _draw.categorical(logits.to(torch.float64).softmax(-1), generator)
+        return out
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Posterior:
         """Return the distributions of some of the sites, or of all in another order.

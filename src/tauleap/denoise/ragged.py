@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,6 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from tauleap import _device
+from tauleap._chunks import chunks
 from tauleap._shapes import PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise.denoiser import Denoiser, NetworkCall
 from tauleap.denoise.parametrisation import Parametrisation
@@ -63,6 +65,18 @@ class RaggedLogits(Parametrisation):
 
     def at(self, sites: Tensor) -> Float[Tensor, "n states"]:
         return self._layout.rows(self._flat, sites, self._num_states)
+
+    def parts(self, sites: Tensor) -> Iterator[tuple[slice | Tensor, Float[Tensor, "n states"]]]:
+        widths = self._layout.widths
+        if len(widths) == 1 or not _device.is_host(sites.device):  # which would wait for the number of sites in a part
+            yield from super().parts(sites)
+            return
+        width_of = self._layout.width_of[sites % self._layout.sites]
+        for width in widths:
+            here = (width_of == width).nonzero().squeeze(-1)
+            for part in chunks(len(here), width, sites.device):
+                some = here[part]
+                yield some, self._layout.rows(self._flat, sites[some], width)
 
     def rearranged(self, change: Callable[[Tensor], Tensor]) -> Logits:
         return Logits(change(self.logits))

@@ -73,6 +73,10 @@ class RaggedLayout(nn.Module):
         self._add("offsets", offsets)
         self._add("order", order)
         self._add("rank", sorted(range(len(order)), key=order.__getitem__))
+        # Logits of some sites are padded to a power of two: there are few of them, and the cost less than doubles.
+        widths = [min(1 << (size - 1).bit_length(), self.largest) for size in counts]
+        self._add("width_of", widths)
+        self.widths = sorted(set(widths))
         repeats = torch.tensor([counts[site] for site in order])
         site_of = torch.repeat_interleave(torch.tensor(order), repeats, output_size=self.total)
         self.register_buffer("site_of", site_of, persistent=False)
@@ -81,6 +85,8 @@ class RaggedLayout(nn.Module):
         self.order: Tensor
         self.rank: Tensor
         """The place of each site in the order of the axis."""
+        self.width_of: Tensor
+        """For each site the number of states to which its logits are padded beside those of others."""
         self.site_of: Tensor
         """The site of each entry of the axis."""
 

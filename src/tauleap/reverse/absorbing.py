@@ -24,7 +24,6 @@ import torch
 from torch import Tensor
 
 from tauleap import _device, _draw
-from tauleap._chunks import chunks
 from tauleap._shapes import PerSample, PerSite, PerState, SiteMask, States, Time
 from tauleap.denoise import Posterior
 from tauleap.denoise.lazy import Mapped
@@ -229,12 +228,7 @@ class AbsorbingJumps(OutgoingJumps):
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         if not len(chosen):
             return chosen.clone()
-        self._posterior.prepare(chosen)
-        out = torch.empty_like(chosen)
-        for part in chunks(len(chosen), self._posterior.shape[-1], chosen.device):
-            probs = self._posterior.at(chosen[part]).to(torch.float64).softmax(-1)
-            out[part] = _draw.categorical(probs, generator)
-        return out
+        return self._posterior.sample(chosen, generator=generator)
 
 
 class MaskedSites:

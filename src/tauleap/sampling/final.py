@@ -6,7 +6,6 @@ from typing import Literal, TypeAlias
 
 import torch
 
-from tauleap import _draw
 from tauleap._shapes import States
 from tauleap.reverse.at import ReverseAt
 
@@ -27,6 +26,6 @@ def fill_masked(at: ReverseAt, final: Final, generator: torch.Generator | None) 
     sites = masked.reshape(-1).nonzero().squeeze(-1)
     if not len(sites):
         return at.x
-    logits = at.posterior.at(sites)
-    states = logits.argmax(-1) if final == "mode" else _draw.categorical(logits.softmax(-1), generator)
+    posterior = at.posterior
+    states = posterior.at(sites).argmax(-1) if final == "mode" else posterior.sample(sites, generator=generator)
     return at.x.reshape(-1).index_copy(0, sites, states).reshape(at.x.shape)

@@ -73,8 +73,8 @@ class FirstHitting(Sampler):
             evaluated += len(going)
             sites = _draw.categorical(masked, generator)
             rows = torch.arange(len(going), device=x.device)
-            probs = at.posterior.at(rows * masked.shape[1] + sites).softmax(-1)
-            out.flatten(1)[going, sites] = _draw.categorical(probs, generator)
+            chosen = rows * masked.shape[1] + sites
+            out.flatten(1)[going, sites] = at.posterior.sample(chosen, generator=generator)
         return out, StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed)
 
     def __repr__(self) -> str:
