@@ -1,6 +1,6 @@
 """Measure the cost of table networks by the total number of states and by the largest column.
 
-    python experiments/tables/cost.py [--repeats 30] [--write]
+    python experiments/tables/cost.py [--repeats 15] [--write]
 
 Random tables whose columns have different numbers of states: processor milliseconds of a training step of the network
 and the batch that ``fit`` chooses, one thread, median; its weights; and processor seconds for 200 samples. A residual
@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,10 @@ import torch
 import tauleap as tl
 from tauleap.choose import choose
 from tauleap.data import Dataset
+
+sys.path.append(str(Path(__file__).parents[2] / "diagnostics"))
+
+from _page import table, write
 
 TABLES = {
     "1 column of 1,000 states": [1000],
@@ -62,11 +67,26 @@ def measured(sizes: list[int], network: str, repeats: int) -> dict[str, Any]:
     }
 
 
+def page(found: dict[str, Any]) -> str:
+    """Return the figures as a table."""
+    rows = []
+    for name in TABLES:
+        own, former = found[f"{name}: table"], found.get(f"{name}: residual-mlp")
+        times = [f"{own['ms_per_step']:.1f}", "" if former is None else f"{former['ms_per_step']:.1f}"]
+        rows.append([name, f"{own['states']:,}", *times, f"{own['seconds_for_200_samples']:.1f}"])
+    head = ["columns", "states in all", "ms per step", "of a residual MLP over padded indicators", "200 samples, s"]
+    return (
+        f"{table(head, rows)}\n\n"
+        "*`python experiments/tables/cost.py --write`: processor time of one thread on a busy machine, median of 14 "
+        "steps of 256 rows*"
+    )
+
+
 def main() -> None:
     """Print a line per table and network."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=30)
-    parser.add_argument("--write", action="store_true", help="save the figures in results/cost.json")
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--write", action="store_true", help="save the figures in results/cost.json and on the page")
     given = parser.parse_args()
     torch.set_num_threads(1)
     found: dict[str, Any] = {}
@@ -80,6 +100,7 @@ def main() -> None:
     if given.write:
         path = Path(__file__).parent / "results" / "cost.json"
         path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        write("own_data.md", "cost", page(found))
 
 
 if __name__ == "__main__":
