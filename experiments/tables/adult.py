@@ -323,7 +323,7 @@ def page(found: dict[str, Any], minutes: list[int]) -> str:
         f"processor time in one thread, and 32,561 samples {sampling:.1f} s. Shape and trend compare samples with the "
         "training rows (SDMetrics, thresholds 0). All else is measured on adult_test.csv: C2ST is the AUC of gradient "
         "boosting between 16,281 samples and the test rows, and predictions are those of a fifth of the cells of 4,000 "
-        "rows. Real rows are training rows drawn with replacement, for C2ST without. The chain is gradient-boosted trees, "
+        "rows. Real rows are training rows drawn with replacement, for C2ST without. The chain is boosted trees, "
         f"column by column: {chain['bits']:.4f} bits per cell after {chain['seconds']:.0f} s. The former choices are a "
         "residual MLP over padded indicators, random times and random masks.\n\n"
         f"*`python experiments/tables/adult.py --data FOLDER --seeds {len(seeds)} --former {len(former)} --write`*"
