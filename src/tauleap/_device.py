@@ -331,7 +331,7 @@ def has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
-def can_be_several(device: torch.device) -> bool:
+def can_communicate(device: torch.device) -> bool:
     """Return whether processes with devices of this type can communicate, by gloo or nccl.
 
     Args:

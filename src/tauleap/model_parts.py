@@ -180,5 +180,5 @@ def _check_states(process: ForwardProcess, form: Format) -> None:
         site = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(
             f"the process has {int(counts[site]):,} states of data at site {site}, but the data format ({form.kind}) "
-            f"has {int(sizes[site]):,}"
+            f"has {int(sizes[site]):,}: write a process for this data"
         )

@@ -160,8 +160,8 @@ def parse_json(text: bytes, where: str) -> Any:
         where: The name of the file in messages.
 
     Raises:
-        UnreadableError: It is no JSON, is nested more than 50 deep, repeats a name in an object, or holds a number that
-            is not finite or has more than 64 bits.
+        UnreadableError: It is not JSON, is nested more than 50 deep, repeats a name in an object, or holds a number
+            that is not finite or has more than 64 bits.
 
     >>> parse_json(b'{"a": 1, "a": 2}', "x.json")
     Traceback (most recent call last):

@@ -100,11 +100,11 @@ class TimeEmbedding(nn.Module):
     """Embed t by sines and cosines of 1000 t and an MLP with one hidden layer (App. H).
 
     Args:
-        size: of the sinusoidal embedding; even.
-        hidden: width of the hidden layer.
-        out: size of the result.
-        activation: of the hidden layer; ReLU by default.
-        time: if false, t has no effect: the result is one learned vector for all times.
+        size: The width of the sinusoidal embedding, even.
+        hidden: The width of the hidden layer.
+        out: The width of the result.
+        activation: The activation of the hidden layer. Default: ReLU.
+        time: Whether t is used. If false, the result is one learned vector for all times. Default: True.
     """
 
     def __init__(

@@ -160,15 +160,15 @@ def weigh_conditions(
     x = torch.zeros(rows, *site_shape, dtype=torch.int64, device=reverse.device)
     flat, known = x.flatten(1), torch.zeros_like(x, dtype=torch.bool)
     log_fixed = torch.zeros((), dtype=torch.float64)
-    one = torch.zeros(1, dtype=torch.int64, device=x.device)
+    first_row = torch.zeros(1, dtype=torch.int64, device=x.device)
     for site, state in fixed.items():
         if mask is not None:
-            log_fixed += draws.allowed(x, known, one, site, sets[site]).sum().log().cpu()
+            log_fixed += draws.allowed(x, known, first_row, site, sets[site]).sum().log().cpu()
         flat[:, site], known.flatten(1)[:, site] = state, True
     log_weight = log_fixed.repeat(rows)
     order = list(open_sets)
     if len(order) > 1:
-        order.sort(key=lambda site: float(draws.allowed(x, known, one, site, open_sets[site]).sum()))
+        order.sort(key=lambda site: float(draws.allowed(x, known, first_row, site, open_sets[site]).sum()))
     for site in order:
         log_weight += draws.draw(x, known, site, open_sets[site]).log()
     if bool(log_weight.isneginf().all() if len(order) > 1 else log_weight.isneginf().any()):

@@ -18,6 +18,7 @@ from tauleap.sampling.sampler import Sampler, StepInfo
 _SMALLEST = 2.0**-54
 """Below every uniform draw but 0, which are multiples of 2**-53."""
 _EARLIEST = 1e-9
+"""Earliest time at which the denoiser is evaluated."""
 
 
 class FirstHitting(Sampler):
@@ -52,7 +53,7 @@ class FirstHitting(Sampler):
         schedule, mask = reverse.process.schedule, _mask_of(reverse.process)
         out = x.clone()
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
-        moved = float(-torch.expm1(-schedule.total(t)))
+        one_minus_alpha = float(-torch.expm1(-schedule.total(t)))
         end = float(-torch.expm1(-schedule.total(s)))
         # The times of all sites are drawn at once, so that the host waits once per step for how many there are.
         number = (free & (out == mask)).flatten(1).sum(1, keepdim=True)
@@ -60,21 +61,25 @@ class FirstHitting(Sampler):
         # For m = 0 the exponent is infinite, and the next time comes out as never. A draw of 0 would leave a site
         # masked for ever.
         drawn = _draw.uniforms((len(x), len(before)), x.device, generator).clamp(min=_SMALLEST)
-        moved = moved * (drawn ** (1 / (number - before).clamp(min=0).to(torch.float64))).cumprod(1)
-        filled = moved > end
+        one_minus_alpha = one_minus_alpha * (drawn ** (1 / (number - before).clamp(min=0).to(torch.float64))).cumprod(1)
+        filled = one_minus_alpha > end
         order, evaluated = filled.sum(1).argsort(descending=True, stable=True), 0
-        for turn, going in enumerate(order[:many] for many in filled.sum(0).tolist() if many):
-            here = out[going]
-            masked = (free[going] & (here == mask)).flatten(1)
-            here_observed, here_condition = select_rows(observed, condition, going)
+        for number_filled, active in enumerate(order[:count] for count in filled.sum(0).tolist() if count):
+            x_active = out[active]
+            masked = (free[active] & (x_active == mask)).flatten(1)
+            active_observed, active_condition = select_rows(observed, condition, active)
             # The posterior of masked sites does not depend on the time, and at time 0 there is none.
-            times = schedule.inverse_total(-torch.log1p(-moved[going, turn])).clamp(max(s, min(_EARLIEST, t)), t)
-            at = reverse.at(here, times, observed=here_observed, condition=here_condition, checked=True).deferred()
-            evaluated += len(going)
+            times = schedule.inverse_total(-torch.log1p(-one_minus_alpha[active, number_filled])).clamp(
+                max(s, min(_EARLIEST, t)), t
+            )
+            at = reverse.at(
+                x_active, times, observed=active_observed, condition=active_condition, checked=True
+            ).deferred()
+            evaluated += len(active)
             sites = _draw.categorical(masked, generator)
-            rows = torch.arange(len(going), device=x.device)
+            rows = torch.arange(len(active), device=x.device)
             chosen = rows * masked.shape[1] + sites
-            out.flatten(1)[going, sites] = at.posterior.sample(chosen, generator=generator)
+            out.flatten(1)[active, sites] = at.posterior.sample(chosen, generator=generator)
         return out, StepInfo.count(x, out, evaluations=evaluated / max(1, len(x)), observed=observed)
 
     def __repr__(self) -> str:

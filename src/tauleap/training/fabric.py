@@ -56,7 +56,7 @@ def check_devices(run: Run, precision: str = "32-true") -> torch.device:
     if run.strategy == "fsdp" and precision in ("16-mixed", "64-true"):
         raise ValueError(f"strategy fsdp supports precision 32-true and bf16-mixed, got {precision}")
     external = "TORCHELASTIC_RUN_ID" in os.environ
-    if (external or run.strategy != "auto" or run.devices * run.nodes > 1) and not _device.can_be_several(device):
+    if (external or run.strategy != "auto" or run.devices * run.nodes > 1) and not _device.can_communicate(device):
         raise ValueError(
             f"devices > 1 and strategy need the device type cpu or cuda, got {device.type}: leave them out"
         )

@@ -70,22 +70,22 @@ def draw_samples(engine: Engine, step: int) -> Tensor:
         engine: the engine of the run.
         step: the number of the step, which decides the noise.
     """
-    number = engine.settings.samples
-    blocks, size = _blocks(engine, number)
+    samples = engine.settings.samples
+    blocks, size = _blocks(engine, samples)
 
-    def block(at: int) -> Tensor:
+    def block(number: int) -> Tensor:
         drawn = sample(
             engine.model.reverse,
             TauLeaping(),
             (blocks * size, *engine.data.shape),
             grid=uniform_grid(_STEPS),
             batch_size=size,
-            blocks=[at],
+            blocks=[number],
             generator=_generator(engine, "samples", step),
         )
         return drawn.x0
 
-    return in_blocks(engine.fabric, blocks, block).flatten(0, 1)[:number].cpu()
+    return in_blocks(engine.fabric, blocks, block).flatten(0, 1)[:samples].cpu()
 
 
 def _blocks(engine: Engine, number: int) -> tuple[int, int]:

@@ -66,7 +66,7 @@ def test_completed_tables_keep_their_other_columns(tmp_path: Path) -> None:
         ({"text": "smiles", "label": "x"}, ROWS, "has no column 'x'"),
         ({"text": "smiles", "label": "smiles"}, ROWS, "cannot be both --text and --label"),
         ({"label": "active"}, ROWS, "--label needs --text"),
-        ({"text": "smiles", "bins": 3}, ROWS, "--bins needs --label, the columns of numbers"),
+        ({"text": "smiles", "bins": 3}, ROWS, "--bins needs --label: write --label COLUMN"),
         ({"text": "smiles"}, [*ROWS, ",no,1"], "line 42: the column 'smiles' is empty"),
         (
             {"text": "smiles", "tokens": "bases"},

@@ -119,7 +119,8 @@ class Train:
     """Column of a table, or entry of the objects in a .jsonl, with the rows of symbols; other columns are not used.
     Default: none."""
     label: Annotated[tuple[str, ...], Metavar("COLUMN ...")] = ()
-    """Columns of a table with class labels of the rows in --text; numbers become --bins classes (5). Default: none."""
+    """Columns of a table with class labels of the rows in --text; numbers are divided into --bins classes (5).
+    Default: none."""
     array: str | None = None
     """Name of the array in an .npz file. Default: the only one."""
     ordinal: bool | None = None

@@ -52,7 +52,9 @@ def open_rows(
         ValueError: A row cannot be read, or an option is not for this file.
     """
     if bins is not None and not label:
-        raise ValueError("--bins needs --label, the columns of numbers that become classes")
+        raise ValueError(
+            "--bins needs --label: write --label COLUMN for numbers that become classes, or leave --bins out"
+        )
     if is_table(path):
         file, records = Column.of(path, text or "", label, **table)
     elif label or any(value is not None for value in table.values()):

@@ -40,7 +40,7 @@ class Column(SequenceFile):
         check_suffix(self.suffix, SUFFIXES)
         names = (self.text, *self.labels, *self.columns)
         if not all(isinstance(name, str) for name in names) or self.text not in self.columns:
-            raise ValueError(f"the column with the rows must be one of the table, got {self.text!r:.60}")
+            raise ValueError(f"the column with the rows must be a column of the table, got {self.text!r:.60}")
 
     @staticmethod
     def of(path: Path, text: str, labels: Sequence[str], **options: object) -> tuple[Column, list[Record]]:

@@ -151,8 +151,8 @@ def _condition(column: Column, value: Any) -> Condition:
     if value is None or (isinstance(value, float) and np.isnan(value)):
         if not column.missing_state:
             raise ValueError(
-                "missing values are not modelled: they are if training values are missing and the fit has "
-                "model_missing=True (--model-missing)"
+                "missing values are not modelled: to model those of the training rows, fit with model_missing=True "
+                "(--model-missing)"
             )
         weights[-1] = 1.0
         return Condition("missing", weights, zeros, zeros + 1)
