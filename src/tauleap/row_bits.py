@@ -132,7 +132,7 @@ def sequence_bits(data: Dataset, observed: Any, bits: Tensor, form: Format | Non
         ValueError: The rows have equal lengths and no end state.
     """
     if data.sequences is None:
-        raise ValueError("bits per symbol are for rows of symbols with an end state")
+        raise ValueError("bits per symbol need rows of symbols with an end state, got rows of equal lengths")
     x = data.in_memory()
     inside = torch.arange(x.shape[1]) < data.sequences.symbols(x)[:, None]
     scored = data.known() if observed is None else data.known() & ~known_cells(data, observed, form)

@@ -58,7 +58,7 @@ def _check_weights(model: Model, name: str) -> None:
     weights = list(model.denoiser.parameters())
     if any(isinstance(weight, UninitializedParameter | UninitializedBuffer) for weight in weights):
         raise ValueError(
-            f"the network {name} has lazy layers whose sizes are not known: call it once with states and times before"
+            f"the network {name} has lazy layers whose sizes are not known: call it once with states and times first"
         )
     if not weights:
         raise ValueError(f"the network {name} has no weights to train: write layers with parameters into it")

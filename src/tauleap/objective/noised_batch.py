@@ -351,7 +351,7 @@ class NoisedBatch(LossBatch):
         whole = not isinstance(self.generator, _draw.PartOfBatch) or self.generator.parts == 1
         if whole and not bool(scored.any()):
             raise ValueError(
-                "there is no site to have a loss: every site is observed or missing; leave some sites out of both masks"
+                "no site has a loss, because every site is observed or missing: leave some sites out of both masks"
             )
         return scored
 

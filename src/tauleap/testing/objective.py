@@ -227,9 +227,9 @@ class ObjectiveContract(ABC):
         process = self.processes[0]
         x0, reverse = self.data(process), self.reverse(process)
         everything = torch.ones_like(x0, dtype=torch.bool)
-        with pytest.raises(ValueError, match="no site to have a loss"):
+        with pytest.raises(ValueError, match="no site has a loss"):
             self.make()(reverse, x0, observed=Observed(everything, x0))
-        with pytest.raises(ValueError, match="no site to have a loss"):
+        with pytest.raises(ValueError, match="no site has a loss"):
             self.make()(reverse, x0, missing=everything)
         with pytest.raises(ValueError, match="at least one sample"):
             self.make()(reverse, x0[:0])

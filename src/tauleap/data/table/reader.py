@@ -63,7 +63,9 @@ def _read_parquet(path: Path) -> Any:
     except damaged as error:
         raise _as_damage(path, error) from error
     if not 0 <= rows * len(names) <= limits.VALUES or not 0 <= unpacked <= limits.FILE_BYTES:
-        raise ValueError(f"{path} has {rows:,} rows and unpacks to {unpacked:,} bytes: write a part of it to a file")
+        most = f"at most {limits.VALUES:,} cells and {limits.FILE_BYTES:,} bytes"
+        found = f"{rows * len(names):,} cells that unpack to {unpacked:,} bytes"
+        raise ValueError(f"{path} must have {most}, got {found}: write a part of it to another file")
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise ValueError(f"{path}: columns have the same name, {', '.join(map(repr, repeated))}: rename them")

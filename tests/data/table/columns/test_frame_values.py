@@ -188,7 +188,7 @@ def test_labels_of_columns_come_back(labels: list[object]) -> None:
 def test_labels_that_are_not_those_of_their_names_are_refused() -> None:
     config = encoder_of(pd.DataFrame({("a", "b"): [1, 2] * 20})).config()
     config["columns"][0]["frame_type"]["label"] = ["a", "c"]
-    with pytest.raises(ValueError, match="must be that of its label in a frame"):
+    with pytest.raises(ValueError, match="must be the text of its label in a frame"):
         TableEncoder.from_config(config)
     config["columns"][0]["frame_type"]["label"] = [["a"], "b"]
     with pytest.raises(ValueError, match="label of a frame type must be true, false or a list"):

@@ -99,7 +99,7 @@ class TableEncoder:
         if wrong := [name for name in whole if len(name) > 20 or not _WHOLE.fullmatch(name)]:
             raise ValueError(f"the name {short(wrong[0])} of a column must be a whole number")
         if wrong := [name for name, type_ in types.items() if column_name(type_.label_of(name)) != name]:
-            raise ValueError(f"the name {short(wrong[0])} of a column must be that of its label in a frame")
+            raise ValueError(f"the name {short(wrong[0])} of a column must be the text of its label in a frame")
         if max(self.sizes, default=1) < 2:
             raise ValueError("a table must have a column with two values or more: there is nothing to learn otherwise")
 
