@@ -81,11 +81,7 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
                 seed=0 if options.seed is None else options.seed,
                 progress=not options.json,
                 began=began,
-                options={
-                    name: getattr(options, name)
-                    for name in (*DATA_OPTIONS, *TRAINING_OPTIONS)
-                    if name not in READING_OPTIONS
-                },
+                options=_fit_options(options),
             )
     except NonFiniteError as error:
         print(f"tauleap: error: {error}", file=sys.stderr)
@@ -103,6 +99,12 @@ def run_data(options: Train, path: Path, out: Path, began: float) -> None:
         lines.append(f"next: {facts['train_longer']}  # trains longer")
     lines += [f"next: {line}" for line in next_commands(out, loaded, path)]
     print_result(facts if options.json else lines)
+
+
+def _fit_options(options: Train) -> dict[str, Any]:
+    """Return the arguments of :func:`tauleap.fit`, without those that were not given: these have its defaults."""
+    names = (name for name in (*DATA_OPTIONS, *TRAINING_OPTIONS) if name not in READING_OPTIONS)
+    return {name: value for name in names if (value := getattr(options, name)) is not None}
 
 
 def _open_options(options: Train) -> dict[str, Any]:
