@@ -164,7 +164,7 @@ class Experiment:
             return self._compared(self.train.iloc[rows].reset_index(drop=True), encoder, seed)
 
         def separated() -> dict[str, Any]:
-            # Rows that are drawn twice would tell the classifier where they are from.
+            # A row that is drawn twice would be recognised by its copy.
             rows = np.random.default_rng(seed).permutation(len(self.train))[: len(self.test)]
             encoder = encoder_of(self.model("tauleap", 3, 0))
             return {"c2st": separation(self.test, self.train.iloc[rows].reset_index(drop=True), encoder, seed)}
