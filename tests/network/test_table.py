@@ -8,6 +8,7 @@ from tauleap.choose import choose, column_marginals
 from tauleap.data import Dataset
 from tauleap.network import TableNetwork
 from tauleap.network.table import _Dropout
+from tauleap.noise import Absorbing, LogLinear
 
 
 def test_the_untrained_network_of_fit_predicts_the_marginals() -> None:
@@ -19,6 +20,15 @@ def test_the_untrained_network_of_fit_predicts_the_marginals() -> None:
     x = torch.tensor([[4, 4, 4], [1, 4, 0]])
     probs = choice.denoiser()(x, 0.5).probs[..., :4].double()
     assert torch.allclose(probs, column_marginals(data).expand_as(probs), atol=1e-6)
+
+
+def test_states_that_the_process_alone_has_are_rare() -> None:
+    data = Dataset(torch.tensor([[0, 1], [1, 0], [1, 1]] * 20), 2)
+    denoiser = choose(data, process=Absorbing(6, LogLinear()), steps=10).denoiser()
+    probs = denoiser(torch.full((1, 2), 5), 0.5).probs[0].double()
+    assert torch.allclose(probs[:, 1], torch.tensor(2 / 3).double(), atol=0.03)
+    assert bool((probs[:, 2:5] > 0).all())
+    assert float(probs[:, 2:5].max()) < 0.01
 
 
 def test_begin_with_refuses_what_is_no_distribution_of_the_sites() -> None:

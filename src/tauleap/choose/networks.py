@@ -244,7 +244,10 @@ def _table(task: _Task, given: bool) -> Plan:
     def build() -> Denoiser:
         network = TableNetwork(counts, shape, width=width, hidden=4 * width, depth=depth, dropout=dropout)
         if not network.output.bias.is_meta:  # where weights are only counted
-            network.begin_with_(column_marginals(task.data))
+            marginals = column_marginals(task.data)
+            more = max(0, max(counts) - task.data.num_states)
+            # A process may have states without data: half a row each.
+            network.begin_with_(nn.functional.pad(marginals, (0, more)).clamp(min=0.5 / len(task.data)))
         return RaggedDenoiser(network, process.num_states)
 
     why = "as given" if given else f"because {task.sites} columns have {sum(counts):,} states in all"
