@@ -246,8 +246,9 @@ def _table(task: _Task, given: bool) -> Plan:
         if not network.output.bias.is_meta:  # where weights are only counted
             marginals = column_marginals(task.data)
             more = max(0, max(counts) - task.data.num_states)
-            # A process may have states without data: half a row each.
-            network.begin_with_(nn.functional.pad(marginals, (0, more)).clamp(min=0.5 / len(task.data)))
+            # A process may have states that the data lacks. They are as rare as any other without a row.
+            least = 0.5 / (len(task.data) + task.data.num_states)
+            network.begin_with_(nn.functional.pad(marginals, (0, more)).clamp(min=least))
         return RaggedDenoiser(network, process.num_states)
 
     why = "as given" if given else f"because {task.sites} columns have {sum(counts):,} states in all"
