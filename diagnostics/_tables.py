@@ -6,6 +6,7 @@ import datetime
 import decimal
 
 import pandas
+import pyarrow
 import torch
 
 from tauleap import denoise, network, noise
@@ -60,6 +61,12 @@ def _frame() -> pandas.DataFrame:
             "hour": pandas.Series([datetime.time(1), datetime.time(2)] * half, dtype=object),
             "hash": pandas.array([2**64 - 1, 5] * half, dtype="uint64"),
             7: [1, 2] * half,
+            ("pair", 1): [1, 2] * half,
+            "span": pandas.array(pandas.to_timedelta(["1D", "2h"] * half), dtype="duration[us][pyarrow]"),
+            "word": pandas.array(["x", "y"] * half, dtype=pandas.ArrowDtype(pyarrow.string())),
+            "instant": pandas.Series(
+                [datetime.datetime(2024, 1, 1 + i % 3, tzinfo=datetime.UTC) for i in range(_ROWS)], dtype=object
+            ),
             "no": range(_ROWS),
         }
     )

@@ -245,3 +245,26 @@ def test_times_of_a_file_are_times_of_a_frame() -> None:
     made = to_frame(encoder.decode(encoder.encode(raw).states, np.random.default_rng(0)))
     assert made["at"].tolist() == [datetime.time.fromisoformat(text) for text in texts]
     assert (encoder.encode(from_frame(made)).states == encoder.encode(raw).states).all()
+
+
+@pytest.mark.parametrize("model_missing", [False, True])
+def test_dates_and_times_among_objects_keep_their_type_as_categories_and_constants(model_missing: bool) -> None:
+    first = datetime.datetime(2024, 1, 1, 7, tzinfo=datetime.UTC)
+    days = [None if i % 5 == 4 and model_missing else first + datetime.timedelta(days=i % 3) for i in range(60)]
+    kinds = {
+        "date": lambda moment: moment.date(),
+        "time": lambda moment: moment.time().replace(hour=moment.day),
+        "datetime": lambda moment: moment.replace(tzinfo=None),
+        "utc": lambda moment: moment,
+    }
+    frame = pd.DataFrame(
+        {
+            name: pd.Series([None if day is None else make(day) for day in days], dtype=object)
+            for name, make in kinds.items()
+        }
+    ).assign(x=[1, 2] * 30)
+    encoder = encoder_of(frame, types=dict.fromkeys(kinds, "category"), model_missing=model_missing)
+    pd.testing.assert_frame_equal(decoded(encoder, frame), frame)
+    constant = frame.assign(**{name: frame[name].where(frame[name].isna(), frame[name][0]) for name in kinds})
+    encoder = encoder_of(constant, model_missing=model_missing)
+    pd.testing.assert_frame_equal(decoded(encoder, constant), constant)

@@ -314,24 +314,36 @@ def _clipped(values: np.ndarray, numpy_type: Any) -> np.ndarray:
     return np.array([min(max(int(value), low), high) for value in values.tolist()], dtype=numpy_type)
 
 
+_FROM_DATETIME = {
+    "date": lambda moment: moment.date(),
+    "datetime": lambda moment: moment,
+    "utc datetime": lambda moment: moment.replace(tzinfo=datetime.UTC),
+}
+
+
+def _datetimes(values: np.ndarray, missing: np.ndarray) -> list[datetime.datetime]:
+    """Return dates, or their texts if they are categories or a constant, as Python objects; 1970 where missing."""
+    known = np.where(missing, np.datetime64(0, "us"), values.astype("datetime64[us]"))
+    moments = known.astype(object).tolist()
+    if not all(isinstance(moment, datetime.datetime) for moment in moments):
+        raise ValueError("Python's datetime has no date outside the years 1 to 9999")
+    return moments
+
+
 def _python(python: str, values: np.ndarray, missing: np.ndarray, column: Column) -> np.ndarray:
-    if python in ("date", "datetime") and values.dtype.kind == "M":
-        moments = values.astype("datetime64[us]").astype(object).tolist()
-        if any(isinstance(value, int) for value in moments):
-            raise ValueError("Python's datetime has no date outside the years 1 to 9999")
-        items = [value.date() for value in moments] if python == "date" else moments
-    elif python == "utc datetime":
-        items = [value.replace(tzinfo=datetime.UTC) for value in values.astype("datetime64[us]").astype(object)]
+    if python in _FROM_DATETIME and values.dtype.kind in "MO":
+        items = [_FROM_DATETIME[python](moment) for moment in _datetimes(values, missing)]
     elif python == "time" and values.dtype.kind == "M":
-        items = [value.time() for value in values.astype("datetime64[us]").astype(object)]
+        items = [moment.time() for moment in _datetimes(values, missing)]
+    elif python == "time":
+        texts = ["00:00" if absent else str(value) for value, absent in zip(values.tolist(), missing, strict=True)]
+        items = [datetime.time.fromisoformat(text.rpartition("T")[2]) for text in texts]
     elif python == "decimal":
         items = [decimal.Decimal(text) for text in column.texts(values, np.zeros_like(missing))]
     elif python == "bytes":
         items = [text.encode("utf-8", "surrogateescape") for text in column.texts(values, missing)]
     elif python == "str" and values.dtype.kind != "O":
         items = column.texts(values, missing)
-    elif python == "time":
-        items = [datetime.time.fromisoformat(str(value)) for value in values.tolist()]
     elif python == "float":
         items = values.astype(np.float64).tolist()
     else:
