@@ -454,3 +454,12 @@ def test_previews_have_one_line_per_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text('"a\nb",c\n"x\ny",1\n"p\tq",2\n"x\ny",1\n')
     opened = open_data(tmp_path / "t.csv", types={"c": "category"})
     assert opened.form.preview(opened.dataset.x, 3).splitlines() == ["a\\nb,c", "x\\ny,1", "p\\tq,2", "x\\ny,1"]
+
+
+def test_a_first_line_that_is_taken_as_values_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "a.data").write_text("31,m\n42,f\n31,m\n")
+    note = "the first line has values such as '31': no names of columns; write --header (header=True in Python) if it"
+    assert any(line.startswith(note) for line in open_data(tmp_path / "a.data").report)
+    assert not any(line.startswith(note) for line in open_data(tmp_path / "a.data", header=False).report)
+    (tmp_path / "b.csv").write_text("age,sex\n31,m\n42,f\n31,m\n")
+    assert not any("no names" in line for line in open_data(tmp_path / "b.csv").report)

@@ -380,6 +380,8 @@ def load_table(
     data, problems = TableFormat(encoder).encode(rows, training=True)
     count = f"{len(encoder.sites):,} of {len(encoder.columns):,} columns are modelled"
     report = [f"{raw.name if name is None else name}: {len(data):,} rows; {count}", *TableFormat(encoder).describe()]
+    if raw.note:
+        report.append(raw.note)
     if data.missing is not None:
         report.append(f"{int(data.missing.sum()):,} of {data.missing.numel():,} cells are missing")
     if drop:

@@ -65,7 +65,7 @@ _DATES = (
         "%A, %-d %B %Y",
     ),
 )
-_DATES_WITHOUT_TIME = ("%b %Y", "%b-%Y", "%b %y", "%b-%y", "%B %Y", "%Y-%m", "%Y%m%d")
+_DATES_WITHOUT_TIME = ("%m/%Y", "%m-%Y", "%Y/%m", "%b %Y", "%b-%Y", "%b %y", "%b-%y", "%B %Y", "%Y-%m", "%Y%m%d")
 _TIMES = ("%-H:%M", "%-H:%M:%S", "%-H:%M:%S.%f", "%-I:%M %p", "%-I:%M:%S %p", "%-I:%M%p", "%-I:%M:%S%p")
 _MOMENTS = (
     *("%-d/%b/%Y:%-H:%M:%S", "%a %b %-d %-H:%M:%S %Y"),

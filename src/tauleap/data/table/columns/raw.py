@@ -80,6 +80,7 @@ class RawTable:
         frame: The pandas frame with the same rows. Default: none, the table is a file.
         headers: The names in the file of columns that were renamed, because names must differ. Default: none.
         unused_marks: Texts of missing values that the user gave and that no cell has. Default: none.
+        note: Why the first line of the file is taken as values, for the user. Default: none.
 
     >>> RawTable({"a": Cells.from_texts(["1", "2"])}).num_rows
     2
@@ -96,6 +97,7 @@ class RawTable:
     frame: Any = None
     headers: Mapping[str, str] = field(default_factory=dict)
     unused_marks: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def num_rows(self) -> int:

@@ -111,7 +111,7 @@ def read_delimited(
     titles = count_titles(rows, width) if header is not False else 0
     problems = [*problems, *lines_left_out(comments, titles, numbers)]
     rows, sample = rows[titles:], sample[comments:]
-    names, header, shift = _names(rows, width, header)
+    names, header, shift, note = _names(rows, width, header)
     reading = _Reading(name, width, header, shift, problems, dialect.announced + comments + titles)
     labels = reading.labels(names, numbers[comments + titles])
     lines = Lines(content, encoding, name, dialect)
@@ -132,6 +132,7 @@ def read_delimited(
         dialect=with_habits(replace(dialect, header=header, line_end=line_end), sample[titles:], width),
         headers={label: name for label, name in zip(labels, names, strict=True) if header and name.strip() != label},
         unused_marks=unused,
+        note=note,
     )
 
 
@@ -151,7 +152,7 @@ def option_problems(
     found = {}
     if delimiter is not None and delimiter not in DELIMITERS:
         message = f"delimiter must be one of {DELIMITERS}, got {delimiter!r}"
-        found["delimiter"] = Problem(message, "write --delimiter tab for a tab, or leave it out")
+        found["delimiter"] = Problem(message, "write --delimiter tab ('\\t' in Python) for a tab, or leave it out")
     if decimal not in (None, ".", ","):
         message = f"decimal must be '.' or ',', got {decimal!r}"
         found["decimal"] = Problem(message, "write --decimal , for 1,5, or leave it out")
@@ -286,16 +287,19 @@ def _width(rows: Sequence[Sequence[str]]) -> int:
     return width - 1 if trailing and width > 1 else width
 
 
-def _names(rows: list[list[str]], width: int, header: bool | None) -> tuple[list[str], bool, bool]:
-    """Return the names, whether they are in the file, and whether the first column has no name."""
+def _names(rows: list[list[str]], width: int, header: bool | None) -> tuple[list[str], bool, bool, str]:
+    """Return the names, whether they are in the file, whether the first column has no name, and a note on a doubt."""
     first = next((row for row in rows if len(row) in (width, width - 1)), rows[0])
     body = [row for row in rows[rows.index(first) + 1 :] if len(row) >= width]
     if len(first) == width - 1 and header is not False and body and width > 1:
         found, _ = detect_header(["", *first], body)
         if found:
-            return ["", *first], True, True
+            return ["", *first], True, True, ""
     full = next((row for row in rows if len(row) == width), ["" for _ in range(width)])
     body = [row[:width] for row in rows[rows.index(full) + 1 :] if len(row) >= width] if full in rows else []
+    note = ""
     if header is None:
-        header = detect_header(full, body)[0]
-    return (full, True, False) if header else ([""] * width, False, False)
+        header, reason = detect_header(full, body)
+        if not header:
+            note = f"{reason}: no names of columns; write --header (header=True in Python) if it has the names"
+    return (full, True, False, "") if header else ([""] * width, False, False, note)

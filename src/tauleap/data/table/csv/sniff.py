@@ -12,6 +12,7 @@ from itertools import pairwise
 from tauleap.data.table.columns.cells import MISSING_MARKS, SOLITARY_MARKS
 from tauleap.data.table.columns.date_text import date_format
 from tauleap.data.table.columns.dialect import DELIMITERS, Dialect
+from tauleap.data.table.columns.fields import short
 from tauleap.data.table.columns.number_text import NumberFormat, is_number
 
 _COMMA = NumberFormat(",")
@@ -131,7 +132,7 @@ def detect_header(first: Sequence[str], rows: Sequence[Sequence[str]]) -> tuple[
     if not for_ and _is_counting(first, against):
         return True, "the first line has consecutive numbers"
     if len(against) > len(for_):
-        return False, f"the first line has values such as {against[0]!r}"
+        return False, f"the first line has values such as {short(against[0])}"
     if for_:
         return True, f"{for_[0]!r} stands above numbers or dates"
     return True, "the first line has words that do not occur again"
