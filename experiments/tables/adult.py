@@ -3,8 +3,9 @@
     python experiments/tables/adult.py --data FOLDER [--seeds 5] [--former 5] [--out runs/adult] [--write]
 
 FOLDER has adult_train.csv and adult_test.csv. Needs scikit-learn, lightgbm and sdmetrics. Every fit and every measure
-has a file in the folder of --out; the same command continues where it was stopped. --write saves the figures of the
-seeds that are complete, in results/adult.json and on the page docs/own_data.md.
+has a file in the folder of --out; the same command continues where it was stopped. --write saves the figures in
+results/adult.json and on the page docs/own_data.md, and --finished those of the seeds that are complete, without making
+any.
 
 The budget is processor time of one thread, because other programs slow a run down: the number of steps is .93 x (60 x
 minutes - overhead) / (seconds per step), both from two short fits at the beginning; these have no dropout, for which
@@ -97,6 +98,10 @@ class Experiment:
             path.with_suffix(".part").replace(path)
             print(name, json.dumps(result), flush=True)
         return json.loads(path.read_text(encoding="utf-8"))
+
+    def has(self, minutes: int, seed: int) -> bool:
+        """Return whether a seed has been measured."""
+        return (self.out / f"quality-tauleap-{minutes}-{seed}.json").exists()
 
     def fit(self, name: str, steps: int, seed: int) -> tuple[tl.Model, float]:
         """Return a model and the processor time of everything from the file to the model."""
@@ -220,7 +225,9 @@ def summary(run: Experiment, minutes: list[int], seeds: list[int], former: list[
     """
     found: dict[str, Any] = {"seeds": seeds, "seeds_of_former": former, "samples_per_row": BITS_SAMPLES}
     found["floor: real rows"] = _means([run.floor(seed) for seed in seeds])
-    found["chain"] = run.chain()
+    has_chain = (run.out / "bits-chain.npy").exists()
+    if has_chain:
+        found["chain"] = run.chain()
     if former:
         found["former"] = _means([{"bits": float(run.bits("former", 3, seed).mean())} for seed in former])
     for each in minutes:
@@ -232,7 +239,7 @@ def summary(run: Experiment, minutes: list[int], seeds: list[int], former: list[
             row["bits"] = float(bits.mean())
             if seed in former:
                 differences.append({"bits minus former": float((bits - run.bits("former", 3, seed)).mean())})
-            if seed == 0:
+            if seed == 0 and has_chain:
                 chain = np.load(run.out / "bits-chain.npy")
                 found[f"{each} min: bits minus chain, seed 0"] = _paired(bits - chain)
             if seed == 0 and seed in former:
@@ -244,13 +251,13 @@ def summary(run: Experiment, minutes: list[int], seeds: list[int], former: list[
     return found
 
 
-def _means(rows: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """Return mean and standard error of every number."""
+def _means(rows: list[dict[str, Any]]) -> dict[str, list[float | None]]:
+    """Return mean and standard error of every number; None for the standard error of a single one."""
     out = {}
     for name in rows[0]:
         values = np.array([row[name] for row in rows], dtype=float)
-        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else math.nan
-        out[name] = [round(float(values.mean()), 5), round(float(error), 5)]
+        error = values.std(ddof=1) / math.sqrt(len(values)) if len(values) > 1 else None
+        out[name] = [round(float(values.mean()), 5), None if error is None else round(float(error), 5)]
     return out
 
 
@@ -265,12 +272,10 @@ def _judged(found: dict[str, Any], minutes: int) -> dict[str, str]:
     for name, (sign, limits) in TARGETS.items():
         if minutes not in limits:
             continue
-        chain = name == "bits minus chain"
-        own = found[f"{minutes} min"]
-        if not chain and name not in own:
+        figure = _figure(found, minutes, name)
+        if figure is None:
             continue
-        value = (found[f"{minutes} min: bits minus chain, seed 0"] if chain else own[name])[0]
-        limit = limits[minutes]
+        value, limit = figure[0], limits[minutes]
         met = limit[0] <= value <= limit[1] if sign == "in" else value <= limit if sign == "<=" else value >= limit
         lines[name] = f"{value:g} {sign} {limit}: {'met' if met else 'not met'}"
     return lines
@@ -298,23 +303,20 @@ def page(found: dict[str, Any], minutes: list[int]) -> str:
         head += [f"{each} min", "target"]
     rows = []
     for name, (sign, limits) in TARGETS.items():
-        line = [_LABELS[name], _shown(found["floor: real rows"].get(name))]
+        # Training rows are their own nearest rows.
+        real = None if name in ("nearer to training rows", "copies") else found["floor: real rows"].get(name)
+        line = [_LABELS[name], _shown(real)]
         for each in minutes:
-            chain = name == "bits minus chain"
-            value = found[f"{each} min: bits minus chain, seed 0"] if chain else found[f"{each} min"].get(name)
-            judged = found[f"{each} min: targets"].get(name)
-            limit = limits.get(each)
-            shown = (
-                f"{limit[0]:g} to {limit[1]:g}" if isinstance(limit, tuple) else f"{sign} {limit:g}" if limit else ""
-            )
+            value, judged = _figure(found, each, name), found[f"{each} min: targets"].get(name)
             verdict = "" if judged is None else f": **{judged.rpartition(': ')[2]}**"
-            line += [_shown(value), shown.replace("<=", "≤").replace(">=", "≥") + verdict]
+            line += [_shown(value), _target(sign, limits.get(each)) + verdict]
         rows.append(line)
     seconds = ", ".join(
         f"{found[f'{each} min']['fit_seconds'][0]:.0f} s for {found[f'{each} min']['steps'][0]:,.0f} steps"
         for each in minutes
     )
-    seeds, former, chain = found["seeds"], found["seeds_of_former"], found["chain"]
+    seeds, former, chain = found["seeds"], found["seeds_of_former"], found.get("chain")
+    of_chain = "" if chain is None else f": {chain['bits']:.4f} bits per cell after {chain['seconds']:.0f} s"
     sampling = found[f"{minutes[-1]} min"]["sample_seconds"][0]
     return (
         f"{table(head, rows)}\n\n"
@@ -324,8 +326,8 @@ def page(found: dict[str, Any], minutes: list[int]) -> str:
         "training rows (SDMetrics, thresholds 0). All else is measured on adult_test.csv: C2ST is the AUC of gradient "
         "boosting between 16,281 samples and the test rows, and predictions are those of a fifth of the cells of 4,000 "
         "rows. Real rows are training rows drawn with replacement, for C2ST without. The chain is boosted trees, "
-        f"column by column: {chain['bits']:.4f} bits per cell after {chain['seconds']:.0f} s. The former choices are a "
-        "residual MLP over padded indicators, random times and random masks.\n\n"
+        f"column by column{of_chain}. The former choices are a residual "
+        "MLP over padded indicators, random times and random masks.\n\n"
         f"*`python experiments/tables/adult.py --data FOLDER --seeds {len(seeds)} --former {len(former)} --write`*"
     )
 
@@ -338,12 +340,19 @@ def _target(sign: str, limit: float | tuple[float, float] | None) -> str:
     return f"{'≤' if sign == '<=' else '≥'} {limit:g}"
 
 
-def _shown(value: list[float] | None) -> str:
+def _shown(value: list[Any] | None) -> str:
     if value is None:
         return ""
     mean, error = value
     digits = 5 if abs(mean) < 0.001 else 4 if abs(mean) < 0.1 else 3
-    return f"{mean:.{digits}f}" + ("" if math.isnan(error) else f" ± {error:.{digits}f}")
+    return f"{mean:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
+
+
+def _figure(found: dict[str, Any], minutes: int, name: str) -> list[Any] | None:
+    """Return a figure and its standard error; None if it was not measured."""
+    if name == "bits minus chain":
+        return found.get(f"{minutes} min: bits minus chain, seed 0")
+    return found[f"{minutes} min"].get(name)
 
 
 def main() -> None:
@@ -354,12 +363,16 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, nargs="+", default=[1, 3])
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--former", type=int, default=5, help="seeds that are compared with the former choices")
+    parser.add_argument("--finished", action="store_true", help="show and save what is finished, and make nothing")
     parser.add_argument("--write", action="store_true", help="save the figures in results/adult.json and on the page")
     given = parser.parse_args()
     torch.set_num_threads(1)
     run = Experiment(given.data, given.out)
     seeds, former = list(range(given.seeds)), list(range(min(given.seeds, given.former)))
-    for seed in seeds:
+    if given.finished:
+        seeds = [seed for seed in seeds if all(run.has(minutes, seed) for minutes in given.minutes)]
+        former = [seed for seed in seeds if (run.out / f"bits-former-3-{seed}.npy").exists()]
+    for seed in [] if given.finished else seeds:
         for minutes in given.minutes:
             run.bits("tauleap", minutes, seed)
             run.quality("tauleap", minutes, seed)
