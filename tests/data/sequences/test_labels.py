@@ -40,7 +40,7 @@ def test_labels_of_categories_and_numbers(tmp_path: Path) -> None:
 
 
 def test_bins_of_uneven_numbers() -> None:
-    """Numbers that differ late, and a column with one frequent number, have bins that can be told apart."""
+    """Numbers that differ late, and a column with one frequent number, have several bins."""
     column = LabelColumn.fit("id", [str(1_000_000 + n / 100) for n in range(50)], 5)
     assert [column.encode(f"{1_000_000 + n / 100}") for n in range(0, 50, 10)] == [0, 1, 2, 3, 4]
     assert column.describe(1) == "id=1000000.1:1000000.2"
