@@ -193,14 +193,10 @@ class ModelQuestions(ModelParts, ABC):
         >>> found.row_scores[1] > found.row_scores[0]
         tensor(True)
         """
-        data = self.encode(x)
-        source = data.source
         return cell_surprise(
             self.reverse,
-            data.rows(torch.arange(len(data))),
-            data.known(),
+            self.encode(x),
             form=self.form,
-            index=None if source is None or source.frame is None else source.frame.index,
             batch_size=self._batch_size(batch_size),
             condition=condition,
             generator=_device.new_generator(_device.CPU, seed),

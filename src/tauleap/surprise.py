@@ -19,17 +19,24 @@ The score of a row is the logarithm of the sum of the odds of its cells: the odd
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from tauleap._shapes import SiteMask, States
+from tauleap._shapes import SiteMask
+from tauleap.data import Dataset
 from tauleap.data.format import Format
 from tauleap.data.sequences.format import SequenceFormat
 from tauleap.data.table.columns.best import state_labels
+from tauleap.data.table.columns.raw import RawTable
+from tauleap.data.table.columns.unseen import unseen_cells
 from tauleap.data.table.format import TableFormat
+from tauleap.data.text import TextFormat
 from tauleap.prediction import predict_sites
 from tauleap.reverse import ReverseProcess
 
@@ -45,19 +52,28 @@ class Surprise:
     """
 
     bits: Tensor
-    """-log2 p(x | the rest of the row) of each cell; nan where the value is missing."""
+    """-log2 p(x | the rest of the row) of each cell; nan where the value is missing, and behind the end of a row of
+    symbols."""
     scores: Tensor
-    """log2 of the odds that the value was replaced by a draw from its column; nan where it is missing."""
+    """log2 of the odds that the value was replaced by a draw from its column; nan where there are no bits."""
     likelier: Tensor
     """The most probable state of each cell given the rest of the row."""
     likelier_probs: Tensor
     """The probability of that state."""
     states: Tensor
     """The states of the cells."""
+    unseen: Tensor
+    """Whether the value of a cell is outside the training values of its column: a number or date below or above all of
+    them, whose bits are those of the nearest ones, or a new category, which has no bits."""
     form: Format | None
     """The format of the rows."""
-    index: Any
-    """The index of the rows, if they were a frame."""
+    source: RawTable | None
+    """The table that the rows were encoded from."""
+
+    @property
+    def index(self) -> Any:
+        """The index of the rows if they were a frame, None otherwise."""
+        return None if self.source is None or self.source.frame is None else self.source.frame.index
 
     @property
     def row_bits(self) -> Tensor:
@@ -75,7 +91,7 @@ class Surprise:
         Args:
             fraction: the fraction of all known cells, in [0, 1]. Default: 0.01.
         """
-        if not 0 <= fraction <= 1:
+        if isinstance(fraction, bool) or not isinstance(fraction, Real) or not 0 <= fraction <= 1:
             raise ValueError(f"fraction must be a number in [0, 1], got {fraction!r}")
         known = ~self.scores.isnan()
         number = round(fraction * int(known.sum()))
@@ -88,7 +104,8 @@ class Surprise:
         """Return a frame of the most surprising cells, the most surprising first.
 
         Its columns are ``row`` (the index of the row), ``column``, ``value``, ``score``, ``bits``, ``probability``,
-        ``likelier`` (the likeliest value) and ``likelier_probability``. Numbers in bins are shown as "low .. high".
+        ``likelier`` (the likeliest value) and ``likelier_probability``. A likelier number is shown as its bin,
+        "low .. high".
 
         Args:
             fraction: the fraction of all known cells, in [0, 1]. Default: 0.01.
@@ -97,17 +114,14 @@ class Surprise:
 
         marked = self.top(fraction).flatten(1)
         rows, sites = marked.nonzero().unbind(1)
-        scores, bits, likelier, probs, states = (
-            each.flatten(1)[rows, sites]
-            for each in (self.scores, self.bits, self.likelier, self.likelier_probs, self.states)
+        scores, bits, likelier, probs = (
+            each.flatten(1)[rows, sites] for each in (self.scores, self.bits, self.likelier, self.likelier_probs)
         )
         frame = pandas.DataFrame(
             {
                 "row": rows.numpy() if self.index is None else self.index[rows.numpy()],
                 "column": [self.names[site] for site in sites.tolist()],
-                "value": [
-                    self.labels(site)[state] for site, state in zip(sites.tolist(), states.tolist(), strict=True)
-                ],
+                "value": [self.value(row, site) for row, site in zip(rows.tolist(), sites.tolist(), strict=True)],
                 "score": scores.numpy(),
                 "bits": bits.numpy(),
                 "probability": (2**-bits).numpy(),
@@ -126,8 +140,22 @@ class Surprise:
             return list(self.form.site_names)
         return list(range(self.bits[:1].numel()))
 
-    def labels(self, site: int) -> Any:
-        """Return the labels of the states of a column.
+    def value(self, row: int, site: int) -> Any:
+        """Return the value of a cell as it was given; the label of its state if the rows were given as states.
+
+        Args:
+            row: the number of the row, from 0.
+            site: the position in the flattened row.
+        """
+        if self.source is None:
+            return self.labels(site)[int(self.states.flatten(1)[row, site])]
+        cells = self.source.columns[self.names[site]]
+        code = int(cells.codes[row])
+        value = cells.values[code] if code >= 0 else None
+        return value.item() if isinstance(value, np.generic) and not isinstance(value, np.datetime64) else value
+
+    def labels(self, site: int) -> Sequence[Any]:
+        """Return the labels of the states of a column or site.
 
         Args:
             site: the position in the flattened row.
@@ -136,6 +164,8 @@ class Surprise:
             return state_labels(self.form.encoder.columns[self.form.encoder.sites[site]])
         if isinstance(self.form, SequenceFormat):
             return self.form.state_names
+        if isinstance(self.form, TextFormat) and self.form.alphabet is not None:
+            return self.form.alphabet
         return range(1 + max(int(self.states.max()), int(self.likelier.max())))
 
     def __repr__(self) -> str:
@@ -144,11 +174,9 @@ class Surprise:
 
 def cell_surprise(
     reverse: ReverseProcess,
-    x: States,
-    known: SiteMask,
+    data: Dataset,
     *,
     form: Format | None,
-    index: Any = None,
     batch_size: int,
     condition: Tensor | None = None,
     generator: torch.Generator | None = None,
@@ -157,10 +185,8 @@ def cell_surprise(
 
     Args:
         reverse: The reverse process.
-        x: Rows of states; any state where they are unknown.
-        known: Which values are known.
+        data: The rows.
         form: The format of the rows.
-        index: The index of the rows. Default: none, they are numbered.
         batch_size: Rows per evaluation of the network.
         condition: Input of a conditional network, one entry per row. Default: none.
         generator: The source of randomness, for other than absorbing noise. Default: that of PyTorch.
@@ -168,6 +194,7 @@ def cell_surprise(
     Raises:
         ValueError: A row has no known value.
     """
+    x, known = data.rows(torch.arange(len(data))), data.known()
     empty = (~known.flatten(1).any(1)).nonzero().flatten()
     if len(empty):
         raise ValueError(f"row {int(empty[0])} has no known value: leave the row out")
@@ -175,6 +202,9 @@ def cell_surprise(
     bits = torch.full(x.shape, math.nan, dtype=torch.float64).flatten(1)
     scores, best, best_probs = bits.clone(), torch.zeros_like(x.flatten(1)), torch.zeros_like(bits)
     states, present = x.flatten(1), known.flatten(1)
+    scored = present
+    if data.sequences is not None:
+        scored = present & (torch.arange(x.shape[1]) < data.sequences.symbols(x)[:, None])
     # One row per condition, with nothing known: the distribution of each column.
     alone = slice(None) if condition is not None else slice(1)
     nothing = torch.zeros_like(known[alone])
@@ -195,18 +225,13 @@ def cell_surprise(
                 column = columns[site, 0][states[rows, site]]
             else:
                 column = torch.stack([columns[site, int(row)][states[int(row), site]] for row in rows])
-            here = torch.where(present[rows, site], 0.0, math.nan)
+            here = torch.where(scored[rows, site], 0.0, math.nan)
             log_odds = column.clamp(min=_LEAST).log2() + (1 - own).clamp(min=_LEAST).log2()
             bits[rows, site] = here - own.log2()
             scores[rows, site] = here + log_odds - own.clamp(min=_LEAST).log2()
             best_probs[rows, site], best[rows, site] = probs.max(1)
-    shape = x.shape
-    return Surprise(
-        bits.reshape(shape),
-        scores.reshape(shape),
-        best.reshape(shape),
-        best_probs.reshape(shape),
-        x,
-        form,
-        index,
-    )
+    unseen = torch.zeros_like(present)
+    if isinstance(form, TableFormat) and data.source is not None:
+        unseen = torch.from_numpy(unseen_cells(form.encoder, data.source))
+    in_shape = (each.reshape(x.shape) for each in (bits, scores, best, best_probs, states, unseen))
+    return Surprise(*in_shape, form, data.source)

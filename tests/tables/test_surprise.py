@@ -3,14 +3,18 @@
 import csv
 import json
 import math
+import re
 from pathlib import Path
 
+import numpy as np
 import pandas
 import pytest
 import torch
 
 import tauleap as tl
 from tauleap import cli
+from tauleap.data.table.columns.unseen import training_range
+from tauleap.data.table.format import TableFormat
 from tests.tables.small import exact_model, rows, states_of
 
 
@@ -69,8 +73,61 @@ def test_cells_are_listed_with_likelier_values(known: tuple[tl.Model, torch.Tens
     assert int(found.row_scores.argmax()) == frame.index.get_loc(fish)
     assert int(found.top(0.0).sum()) == 0
     assert bool(found.top(1.0).all())
-    with pytest.raises(ValueError, match=r"fraction must be a number in \[0, 1\], got 1.5"):
-        found.top(1.5)
+    for wrong in (1.5, math.nan):
+        with pytest.raises(ValueError, match=r"fraction must be a number in \[0, 1\], got "):
+            found.top(wrong)
+    ages = found.cells(1.0).query("column == 'age'").set_index("row")["value"]
+    assert ages.to_dict() == frame["age"].to_dict()
+
+
+def test_values_outside_the_training_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    days = pandas.date_range("2020-01-01", periods=300).to_numpy()
+    train = pandas.DataFrame({"x": rng.normal(size=300), "day": rng.permutation(days), "kind": ["a", "b", "c"] * 100})
+    model = tl.fit(train, steps=2, seed=0, progress=False)
+    assert not bool(model.surprise(train.iloc[model_rows(model, train)]).unseen.any())
+    rows = pandas.DataFrame(
+        {"x": [0.1, -1e3, 1e3, 0.2], "day": [days[3], days[4], days[5], days[0] - np.timedelta64(9, "D")]}
+        | {"kind": ["a", "b", None, "b"]},
+        index=["p", "q", "r", "s"],
+    )
+    found = model.surprise(rows)
+    assert found.unseen.nonzero().tolist() == [[1, 0], [2, 0], [3, 1]]
+    shown = found.cells(1.0).set_index(["row", "column"])["value"]
+    assert (shown["q", "x"], shown["s", "day"]) == (-1e3, rows["day"]["s"])
+    model.save(tmp_path / "model")
+    rows.assign(kind=["a", "z", None, "b"]).to_csv(tmp_path / "rows.csv", index=False)
+    command = ["score", tmp_path / "model", tmp_path / "rows.csv", "--out", tmp_path / "scored.csv"]
+    assert cli.main(list(map(str, command))) == 0
+    assert (
+        "training data, in the column unseen_values: 4, the first in line 3: x = -1000.0 (" in capsys.readouterr().out
+    )
+    unseen = pandas.read_csv(tmp_path / "scored.csv", keep_default_na=False)["unseen_values"]
+    assert unseen[0] == ""
+    assert re.fullmatch(r"x = -1000.0 \(-\d.* to \d.* in training\); kind = z", unseen[1])
+    assert re.fullmatch(r"day = 2019-12-23 \(2020-01-.* to 2020-10-.* in training\)", unseen[3])
+
+
+def model_rows(model: tl.Model, train: pandas.DataFrame) -> list[int]:
+    """The rows whose values the model covers: held-out rows can be outside the training range."""
+    assert isinstance(model.form, TableFormat)
+    low, high = training_range(model.form.encoder.columns[0]) or (0, 0)
+    first, last = training_range(model.form.encoder.columns[1]) or (0, 0)
+    inside = train["x"].between(low, high) & train["day"].between(pandas.Timestamp(first), pandas.Timestamp(last))
+    assert inside.sum() > 260
+    assert low in train["x"].to_numpy()
+    assert high in train["x"].to_numpy()
+    return np.flatnonzero(inside).tolist()
+
+
+def test_symbols_of_rows_with_an_end() -> None:
+    texts = ["CCO", "CN", "O", "NCCO"] * 10
+    model = tl.fit(texts, steps=5, seed=0, progress=False)
+    found = model.surprise(texts[:3])
+    assert found.bits.isnan().tolist() == [[False] * 4 + [True], [False] * 3 + [True] * 2, [False] * 2 + [True] * 3]
+    cells = found.cells(1.0).sort_values(["row", "column"])
+    assert cells["value"].tolist() == ["C", "C", "O", "(end)", "C", "N", "(end)", "O", "(end)"]
+    assert set(cells["likelier"]) <= {"C", "N", "O", "(end)"}
 
 
 def test_swapped_cells_have_higher_scores(known: tuple[tl.Model, torch.Tensor]) -> None:
@@ -152,8 +209,9 @@ def test_the_command_writes_the_rows_with_their_scores(
     assert facts["marked"] == round(0.1 * 19 * 4)
     with open("rows-scored.csv", newline="") as file:
         written = list(csv.DictReader(file))
-    assert list(written[0])[:8] == ["owner", "age", "pet", "legs", "note", "row_score", "row_bits", "surprising_cells"]
-    assert list(written[0])[8:] == ["owner bits", "age bits", "pet bits", "legs bits"]
+    assert list(written[0])[:5] == ["owner", "age", "pet", "legs", "note"]
+    assert list(written[0])[5:9] == ["row_score", "row_bits", "surprising_cells", "unseen_values"]
+    assert list(written[0])[9:] == ["owner bits", "age bits", "pet bits", "legs bits"]
     assert [row["age"] for row in written] == [line.split(",")[1] for line in text[1:]]
     assert written[2]["row_bits"] == ""
     found = tl.load(run_folder, device="cpu").surprise(rows().iloc[:2])
@@ -176,8 +234,9 @@ def test_the_command_names_rows_without_values_and_uses_the_words_of_the_file(
     Path("rows.csv").write_text("kind,paid\nbig,yes\n,\nsmall,yes\n,huh\n")
     assert cli.main(["score", "model", "rows.csv", "--mark", "1", "--out", "out.csv"]) == 0
     shown = capsys.readouterr().out
-    assert "2 of 4 rows without a known value have no score, first row 2" in shown
-    assert "the most surprising cells, by score:\nrow 3, score " in shown
+    assert "2 of 4 rows without a known value have no score, the first is line 3" in shown
+    assert "the most surprising cells, by score:\nline 4, score " in shown
+    assert "data, in the column unseen_values" not in shown
     assert "paid = yes (" in shown
     assert "likelier: no, " in shown
     assert "\n4 of 4 cells of 4 rows are marked: out.csv" in shown

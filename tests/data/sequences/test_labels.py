@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pandas
 import pytest
 import torch
 
@@ -98,9 +99,16 @@ def test_a_model_with_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         ["sample", run, "-n", 6, "--label", "active=yes", "--guidance", 1.5, "--out", tmp_path / "s"],
         ["evaluate", run, data, "--rows", 4, "--samples", 2],
         ["complete", run, data, "--observed", "0", "--out", tmp_path / "c"],
+        ["score", run, data, "--out", tmp_path / "scored.csv"],
     ):
         assert cli.main(list(map(str, command))) == 0
     assert (tmp_path / "s" / "samples.csv").read_text().count("\n") == 7
+    scored = pandas.read_csv(tmp_path / "scored.csv")
+    texts, labels = [row.split(",")[0] for row in ROWS], torch.arange(len(ROWS)) % 2
+    given, other = (model.surprise(texts, condition=each).row_bits.numpy() for each in (labels, 1 - labels))
+    assert scored["text"].tolist() == texts
+    assert scored["row_bits"].to_numpy() == pytest.approx(given, abs=1e-3)
+    assert (other - given).mean() > 0.1
     capsys.readouterr()
     assert cli.main(["sample", str(run), "-n", "2", "--label", "active=no way", "--out", str(tmp_path / "t")]) == 2
     assert "the labels are active=no, active=yes" in capsys.readouterr().err

@@ -20,8 +20,8 @@ class Score:
     """Find surprising rows and cells of a file: errors and anomalies.
 
     The result has the columns of the file and, for each row, its score, its bits, its most surprising cells with
-    likelier values, and the bits of each cell given the rest of the row. A score is log2 of the
-    odds that a value was replaced by a random value of its column.
+    likelier values, values outside the training data, and the bits of each cell given the rest of the row. A score is
+    log2 of the odds that a value was replaced by a random value of its column.
     """
 
     GROUPS: ClassVar = {
