@@ -29,6 +29,7 @@ from tauleap.data.format import Format
 from tauleap.data.table.columns.best import state_labels
 from tauleap.data.table.columns.dependency import Dependency
 from tauleap.data.table.format import TableFormat
+from tauleap.denoise.on_device import moved
 from tauleap.evaluate._mode import evaluating
 from tauleap.given import GivenColumns
 from tauleap.noise import ForwardProcess
@@ -66,6 +67,7 @@ def joint_of_sites(
     *,
     samples: int,
     batch_size: int,
+    condition: Tensor | None = None,
     generator: torch.Generator | None = None,
 ) -> Joint:
     """Return the joint distribution of some sites under absorbing noise.
@@ -78,6 +80,7 @@ def joint_of_sites(
         sets: Weights of the states of the sites with conditions, by position.
         samples: Combinations of conditioned states up to which all are evaluated, and otherwise the number of draws.
         batch_size: Rows per evaluation.
+        condition: The input of a conditional network, with one entry. Default: none.
         generator: The source of randomness. Default: that of PyTorch.
 
     Raises:
@@ -93,16 +96,33 @@ def joint_of_sites(
             f"the columns have {entries:,} combinations of states, under {min(contexts, samples):,} combinations of "
             f"conditions, which is too many: write fewer columns in a call{fewer}"
         )
-    chain = _Chain(reverse, shape, batch_size)
+    chain = _Chain(reverse, shape, batch_size, condition)
     with evaluating(reverse):
         if drawn:
-            weighted = weigh_conditions(reverse, (samples, *shape), sets, batch_size=batch_size, generator=generator)
+            weighted = weigh_conditions(
+                reverse,
+                (samples, *shape),
+                sets,
+                condition=repeated(condition, samples),
+                batch_size=batch_size,
+                generator=generator,
+            )
             x, known = weighted.observed.values.flatten(1).cpu(), weighted.observed.mask.flatten(1).cpu()
             log_weight = weighted.log_weight
         else:
             x, known, log_weight = chain.every_context(sets)
         probs = chain.joint(x, known, sites, sizes)
     return _mixture(probs, log_weight, drawn=drawn)
+
+
+def repeated(condition: Tensor | None, n: int) -> Tensor | None:
+    """Return the condition of one row for n rows.
+
+    Args:
+        condition: One entry; None for none.
+        n: The number of rows.
+    """
+    return None if condition is None else condition.expand(n, *condition.shape[1:])
 
 
 def counted_joint(
@@ -154,6 +174,7 @@ class _Chain:
     reverse: ReverseProcess
     shape: tuple[int, ...]
     batch_size: int
+    condition: Tensor | None
 
     def conditional(self, x: Tensor, known: Tensor, site: int) -> Float[Tensor, "n states"]:
         """Return p(x0 of the site | the known sites) of each row."""
@@ -162,7 +183,8 @@ class _Chain:
             mask = known[rows].reshape(-1, *self.shape).to(device)
             own = x[rows].reshape(mask.shape).to(device)
             masked = own.masked_fill(~mask, self.reverse.process.mask or 0)
-            posterior = self.reverse.posterior(masked, 1.0, observed=Observed(mask, own))
+            condition = moved(repeated(self.condition, len(rows)), device)
+            posterior = self.reverse.posterior(masked, 1.0, observed=Observed(mask, own), condition=condition)
             places = torch.arange(len(rows), device=device) * x.shape[1] + site
             parts.append(posterior.at(places).to(torch.float64).softmax(-1).cpu())
         return torch.cat(parts)

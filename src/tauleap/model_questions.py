@@ -13,7 +13,7 @@ from tauleap import _check, _device
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap.data.observed_cells import known_cells
 from tauleap.evaluate import Estimate, order_log_prob, path_log_prob
-from tauleap.marginals import Question, counted_joint, joint_of_sites
+from tauleap.marginals import Question, counted_joint, joint_of_sites, repeated
 from tauleap.model_parts import ModelParts
 from tauleap.observed import Observed
 from tauleap.sampling import choose_sampling
@@ -108,6 +108,7 @@ class ModelQuestions(ModelParts, ABC):
         steps: int = SAMPLING_STEPS,
         seed: int | None = None,
         batch_size: int | None = None,
+        condition: Tensor | None = None,
     ) -> Any:
         """Return the distribution of one or several columns of a row, given conditions on others.
 
@@ -126,6 +127,7 @@ class ModelQuestions(ModelParts, ABC):
             steps: only for other than absorbing noise: the largest number of sampling steps. Default: 100.
             seed: seed of the samples. Default: a random seed.
             batch_size: rows per batch. Default: see :meth:`default_batch_size`.
+            condition: input of a conditional network, with one entry. Default: none.
 
         Returns:
             A frame with the columns ``probability`` and ``stderr``, and a row per value of the column or combination of
@@ -133,8 +135,13 @@ class ModelQuestions(ModelParts, ABC):
             have the ``probability_of_given`` conditions, and the ``effective_sample_size`` if samples were drawn.
 
         Raises:
-            ValueError: a column is unknown, or no row can fulfil the conditions.
+            ValueError: a column is unknown, no row can fulfil the conditions, or the condition has several entries.
         """
+        if condition is not None and len(condition) != 1:
+            raise ValueError(
+                f"condition must have one entry, got shape {tuple(condition.shape)}: write condition[:1], and one call "
+                "per entry"
+            )
         if self.shape is None:
             raise ValueError("the model has no shape: write Model(..., shape=...)")
         samples = _check.integer("samples", samples, least=1)
@@ -144,10 +151,10 @@ class ModelQuestions(ModelParts, ABC):
         size = self._batch_size(batch_size)
         if self.process.mask is not None:
             generator = _device.new_generator(_device.CPU, seed)
-            options = {"samples": samples, "batch_size": size, "generator": generator}
+            options = {"samples": samples, "batch_size": size, "condition": condition, "generator": generator}
             joint = joint_of_sites(self.reverse, self.shape, question.sites, question.sizes, question.sets, **options)
         else:
-            run = SamplingRun(self.reverse, size, steps, seed=seed)
+            run = SamplingRun(self.reverse, size, steps, seed=seed, condition=repeated(condition, samples))
             drawn = run.draw((samples, *self.shape), question.observed(self.shape, samples))
             joint = counted_joint(drawn.x, question.sites, question.sizes, question.sets)
         return question.frame(joint)

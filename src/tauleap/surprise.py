@@ -233,5 +233,7 @@ def cell_surprise(
     unseen = torch.zeros_like(present)
     if isinstance(form, TableFormat) and data.source is not None:
         unseen = torch.from_numpy(unseen_cells(form.encoder, data.source))
-    in_shape = (each.reshape(x.shape) for each in (bits, scores, best, best_probs, states, unseen))
-    return Surprise(*in_shape, form, data.source)
+    bits, scores, best, best_probs, unseen = (
+        each.reshape(x.shape) for each in (bits, scores, best, best_probs, unseen)
+    )
+    return Surprise(bits, scores, best, best_probs, x, unseen, form, data.source)

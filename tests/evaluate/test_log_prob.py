@@ -140,6 +140,26 @@ def test_observed_sites_are_conditioned_on_and_missing_ones_stay_masked(reverse:
         assert abs(float(total) - 1) < 0.02
 
 
+def test_states_of_missing_sites_have_no_effect(reverse: ReverseProcess) -> None:
+    rows = ROWS[[5, 17]]
+    missing = torch.tensor([[False, True, False], [True, False, False]])
+    uniform = ReverseProcess(Uniform(3, Constant(2.0)), TableDenoiser.random(3, 3))
+    for value in (-1, 1, MASK, 99):
+        filled = rows.masked_fill(missing, value)
+        for model, function, options in (
+            (reverse, order_log_prob, {"orders": 3}),
+            (uniform, path_log_prob, {"draws": 3, "grid": GRID}),
+        ):
+            both = [function(model, x, missing=missing, generator=seeded(), **options).value for x in (rows, filled)]
+            assert torch.equal(*both)
+
+
+def test_a_site_is_not_observed_and_missing_at_once(reverse: ReverseProcess) -> None:
+    mask = torch.tensor([[False, True, False]])
+    with pytest.raises(ValueError, match="a site cannot be observed and missing at once: clear one of the two masks"):
+        order_log_prob(reverse, ROWS[:1], observed=Observed(mask, ROWS[:1]), missing=mask)
+
+
 def test_rows_may_differ_in_their_known_sites(reverse: ReverseProcess) -> None:
     rows = ROWS[[5, 17, 20]]
     mask = torch.tensor([[False, True, True], [False, False, False], [True, False, False]])
@@ -297,6 +317,8 @@ def test_wrong_arguments(reverse: ReverseProcess) -> None:
         order_log_prob(reverse, ROWS, orders=0)
     with pytest.raises(ValueError, match=r"batches must add up to .* 3, or more, got 2: write batches=\[1, 1, 1\]"):
         order_log_prob(reverse, ROWS, batches=[1, 1])
+    with pytest.raises(ValueError, match="which data of this process cannot have"):
+        order_log_prob(reverse, torch.full((1, 3), MASK))
     missing = torch.tensor([[False] * 3, [True] * 3])
     with pytest.raises(ValueError, match="every value of row 1 is observed or missing: leave the row out"):
         order_log_prob(reverse, ROWS[:2], missing=missing)

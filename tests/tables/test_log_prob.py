@@ -37,6 +37,9 @@ def test_columns_are_conditioned_on_and_empty_cells_are_summed_out(known: tuple[
     gaps["pet"] = None
     missing = model.log_prob(gaps, seed=0)
     assert torch.allclose(missing.value, law.sum(2)[x[:, 0], x[:, 1], x[:, 3]].log(), atol=1e-6)
+    for names in (frame.columns[[0, 3]], np.array(["owner", "legs"]), {"owner", "legs"}):
+        assert torch.equal(model.log_prob(frame, names, seed=0).value, given.value)
+    assert torch.equal(model.log_prob(frame, [], seed=0).value, model.log_prob(frame, seed=0).value)
     both = model.log_prob(gaps, ["owner", "pet"], seed=0)
     assert torch.allclose(both.value, missing.value - law.sum((1, 2, 3))[x[:, 0]].log(), atol=1e-6)
 
@@ -51,6 +54,9 @@ def test_seeds_and_wrong_arguments(known: tuple[tl.Model, torch.Tensor]) -> None
         model.log_prob(frame, ["weight"])
     with pytest.raises(ValueError, match=r"a list of names or a bool mask .*, got 'pet': write observed=\['pet'\]$"):
         model.log_prob(frame, "pet")
+    for row in (frame.iloc[0], dict(frame.iloc[0]), [dict(frame.iloc[0])]):
+        with pytest.raises(TypeError, match=r"the rows of the model are those of a table: give a frame, such as"):
+            model.log_prob(row)
     with pytest.raises(ValueError, match="every value of row 0 is observed or missing: leave the row out"):
         model.log_prob(pandas.DataFrame({"owner": [True], "age": [None], "pet": [None], "legs": [None]}), ["owner"])
     process = tl.noise.Uniform(3, tl.noise.Constant(1.0))

@@ -89,6 +89,47 @@ def test_many_combinations_are_drawn(known: tuple[tl.Model, torch.Tensor]) -> No
     pandas.testing.assert_frame_equal(repeated, drawn[0])
 
 
+class OfClass(tl.denoise.Denoiser):
+    """The exact denoiser of one of two laws, by the class of each row."""
+
+    uses_time = False  # pyright: ignore[reportAssignmentType]
+
+    def __init__(self, laws: list[torch.Tensor], process: tl.noise.ForwardProcess) -> None:
+        super().__init__()
+        self.exact = torch.nn.ModuleList(tl.denoise.ExactDenoiser(law, process) for law in laws)
+
+    def forward(self, x_t, t, *, observed=None, condition=None):
+        assert condition is not None
+        assert len(condition) == len(x_t)
+        both = [each(x_t, t, observed=observed).log_probs for each in self.exact]
+        return tl.denoise.Posterior(torch.where(condition[:, None, None] == 0, *both))
+
+
+@pytest.mark.parametrize("absorbing", [True, False])
+def test_a_condition_of_the_network(absorbing: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    laws = [torch.rand(3, 3, 3, dtype=torch.float64, generator=generator) for _ in range(2)]
+    laws = [law / law.sum() for law in laws]
+    process: tl.noise.ForwardProcess = tl.noise.RankOne(torch.full((3,), 1 / 3), tl.noise.LogLinear())
+    own = laws
+    if absorbing:
+        process = tl.noise.Absorbing(4, tl.noise.LogLinear())
+        own = [torch.nn.functional.pad(law, (0, 1) * 3) for law in laws]
+    model = tl.Model(process, OfClass(own, process), shape=(3,))
+    for label, law in enumerate(laws):
+        options: dict[str, Any] = {"condition": torch.tensor([label]), "steps": 20, "seed": 0}
+        found = model.marginal(2, {0: [0, 2]}, samples=2000, **options)
+        expected = normalised(law[[0, 2]].sum((0, 1)))
+        assert (np.abs(found.probability - expected) < 4 * found.stderr + (1e-6 if absorbing else 0.02)).all()
+        if absorbing:
+            drawn = model.marginal(2, {0: [0, 2], 1: [0, 1]}, samples=3, **options)
+            assert (drawn.stderr > 0).all()
+            every = [model.marginal(2, {0: 0}, samples=1, **options).probability, normalised(law[0].sum(0))]
+            assert np.allclose(*every, atol=1e-6)
+    with pytest.raises(ValueError, match=r"condition must have one entry, got shape \(2,\): write condition\[:1\]"):
+        model.marginal(2, condition=torch.tensor([0, 1]))
+
+
 def test_a_missing_value_is_a_value() -> None:
     frame = pandas.DataFrame({"a": ["x"] * 30 + ["y"] * 30, "b": ["u"] * 4 + [None] * 26 + ["v"] * 30})
     model, _ = exact_model(frame, model_missing=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -117,6 +117,11 @@ def read(data: Any, *, form: Format | None, num_states: int, load: bool = True, 
     if form is not None and isinstance(data, str | os.PathLike):
         path = Path(os.fspath(data))
         return _with_warning(*(form.read_incomplete(path) if incomplete else form.read_with_report(path)))
+    if isinstance(form, TableFormat) and _has_named_values(data):
+        raise TypeError(
+            f"x is a {type(data).__name__}, and the rows of the model are those of a table: give a frame, such as "
+            "frame.iloc[[0]] or pandas.DataFrame([row])"
+        )
     if isinstance(form, SequenceFormat):
         # A list of lists of whole numbers is a list of states, unless the rows themselves are such lists.
         if _is_texts(data) or (isinstance(form.tokens, Items) and _is_token_lists(data)):
@@ -188,6 +193,12 @@ def _is_token_lists(data: Any) -> bool:
         and all(isinstance(row, list | tuple) for row in data)
         and all(type(item) in (str, int) for row in data for item in row)
     )
+
+
+def _has_named_values(data: Any) -> bool:
+    """Return whether data is a row of a table, such as a dict or a pandas Series, or a list of them."""
+    first = data[0] if isinstance(data, list | tuple) and data else data
+    return isinstance(first, Mapping) or (hasattr(first, "index") and hasattr(first, "iloc"))
 
 
 def _has_text(row: Sequence[object]) -> bool:

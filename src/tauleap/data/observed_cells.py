@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -43,8 +44,10 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
         )
     if is_frame(observed):
         observed = _frame_mask(observed, form)
-    elif isinstance(form, TableFormat) and isinstance(observed, list | tuple | set):
-        observed = _column_mask(observed, form)
+    elif isinstance(form, TableFormat):
+        names = observed.tolist() if hasattr(observed, "tolist") else observed  # an array, or the columns of a frame
+        if isinstance(names, list | tuple | set | frozenset) and all(isinstance(name, str) for name in names):
+            observed = _column_mask(names, form)
     try:
         mask = torch.as_tensor(observed)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -60,10 +63,8 @@ def known_cells(data: Dataset, observed: Any, form: Format | None) -> Tensor:
     return mask.cpu().expand(data.x.shape) & present
 
 
-def _column_mask(observed: Any, form: TableFormat) -> Any:
-    """Return names of columns as a mask of one row, and anything else unchanged."""
-    if not observed or not all(isinstance(name, str) for name in observed):
-        return observed
+def _column_mask(observed: Collection[str], form: TableFormat) -> Tensor:
+    """Return names of columns as a mask of one row."""
     unknown = [name for name in observed if name not in form.site_names]
     if unknown:
         columns = one_line(", ".join(form.site_names), most=500)

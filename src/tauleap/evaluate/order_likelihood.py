@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 
 import torch
 from jaxtyping import Float, Int64
@@ -146,6 +147,9 @@ def _ends(batches: int | Sequence[int], sites: int) -> list[int]:
                 f"write batches={[*sizes, sites - sum(sizes)]}"
             )
     else:
+        if not isinstance(batches, Integral):
+            kind = type(batches).__name__
+            raise TypeError(f"batches must be a whole number >= 1 or a list of them, got {batches!r} of type {kind}")
         size = _check.integer("batches", batches, least=1)
         sizes = [size] * math.ceil(sites / size)
     ends = torch.tensor(sizes).cumsum(0).clamp(max=sites).unique().tolist()
