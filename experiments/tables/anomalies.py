@@ -209,7 +209,7 @@ def write_page(result: dict[str, Any]) -> None:
     write_between(
         "speed",
         [
-            f"- **Speed**: {TIMED_ROWS:,} of these rows of {result['columns']} columns, one order: {one:.1f} s of the "
+            f"**Speed**: {TIMED_ROWS:,} of these rows of {result['columns']} columns, one order: {one:.1f} s of the "
             f"processor on one core, because equal inputs are evaluated once. With `batches={BATCHES}` it is "
             f"{batches:.1f} s."
         ],

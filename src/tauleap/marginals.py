@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from tauleap import _device
 from tauleap._files.printable import one_line
 from tauleap._shapes import States
 from tauleap.data.format import Format
@@ -186,7 +187,7 @@ class _Chain:
             condition = moved(repeated(self.condition, len(rows)), device)
             posterior = self.reverse.posterior(masked, 1.0, observed=Observed(mask, own), condition=condition)
             places = torch.arange(len(rows), device=device) * x.shape[1] + site
-            parts.append(posterior.at(places).to(torch.float64).softmax(-1).cpu())
+            parts.append(_device.exact_on_cpu(posterior.at(places)).softmax(-1))
         return torch.cat(parts)
 
     def every_context(self, sets: Mapping[int, Tensor]) -> tuple[Tensor, Tensor, Tensor]:

@@ -88,6 +88,14 @@ def test_it_is_the_mean_over_all_orders(reverse: ReverseProcess, batches: int | 
             assert 0.8 < claimed / float(draws.std()) < 1.25
 
 
+def test_batches_of_inputs_have_no_effect(reverse: ReverseProcess) -> None:
+    """Equal inputs of several orders are merged, and a batch has some of the distinct ones."""
+    many = ROWS.repeat_interleave(20, 0)
+    found = [order_log_prob(reverse, many, orders=2, batch_size=n, generator=seeded()).value for n in (2, 5, 1000)]
+    assert torch.allclose(found[0], found[2], atol=1e-9)
+    assert torch.allclose(found[1], found[2], atol=1e-9)
+
+
 @pytest.mark.parametrize("batches", [1, [2, 1]])
 def test_the_likelihoods_of_all_rows_sum_to_one_along_every_order(
     reverse: ReverseProcess, batches: int | list[int], monkeypatch: pytest.MonkeyPatch
@@ -191,8 +199,9 @@ def _time_dependent_law(reverse: ReverseProcess, rows: torch.Tensor) -> torch.Te
     return law
 
 
-def test_a_denoiser_that_takes_t_has_the_likelihood_of_its_chain() -> None:
-    process = Absorbing(3, LogLinear())
+@pytest.mark.parametrize("schedule", [LogLinear(), Constant(0.5)], ids=["all noise", "little noise at time 1"])
+def test_a_denoiser_that_takes_t_has_the_likelihood_of_its_chain(schedule) -> None:
+    process = Absorbing(3, schedule)
     reverse = ReverseProcess(process, Sharper.random(3, 2))
     assert reverse.denoiser.uses_time
     rows = joint_states(2, 2)
@@ -238,6 +247,29 @@ def test_equal_inputs_with_other_observed_sites_are_not_merged() -> None:
         alone = order_log_prob(reverse, row, observed=Observed(masks[place : place + 1], row), **options)
         error = math.hypot(float(both.stderr[place]), float(alone.stderr[0]))
         assert abs(float(both.value[place] - alone.value[0])) < 4 * error + 1e-9
+
+
+class OfClass(ExactDenoiser):
+    """The exact denoiser of one of two laws, by the class of each row: the second is the first one transposed."""
+
+    def forward(self, x_t, t, *, observed=None, condition=None):
+        own = super().forward(x_t, t, observed=observed).log_probs
+        other = super().forward(x_t.flip(1), t).log_probs.flip(1)
+        return Posterior(torch.where(condition[:, None, None] == 0, own, other))
+
+
+def test_each_path_has_the_condition_of_its_row() -> None:
+    process = Uniform(3, Constant(2.0))
+    law = random_law(torch.ones(2, 3, dtype=torch.bool), 0)
+    rows = torch.tensor([[0, 1], [0, 1], [2, 0], [2, 0]])
+    grid = torch.linspace(1.0, 0.0, 30).tolist()
+    classes = torch.tensor([0, 1, 1, 0])
+    reverse = ReverseProcess(process, OfClass(law, process))
+    options = {"grid": grid, "draws": 300, "batch_size": 70, "generator": seeded()}
+    found = path_log_prob(reverse, rows, condition=classes, **options)
+    expected = torch.stack([law[0, 1], law[1, 0], law[0, 2], law[2, 0]])
+    assert torch.allclose(found.value.exp(), expected, rtol=0.05)
+    assert abs(float(law[0, 1] - law[1, 0])) > 0.2 * float(law[0, 1])
 
 
 GRID = [1.0, 0.7, 0.4]

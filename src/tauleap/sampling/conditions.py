@@ -22,7 +22,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _device, _draw
 from tauleap._shapes import SiteMask, States
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
@@ -195,7 +195,8 @@ class _SiteDraws:
         given = None if self.condition is None else self.condition[part.to(self.condition.device)].to(x.device)
         posterior = self.reverse.posterior(masked, 1.0, observed=observed, condition=given)
         places = torch.arange(len(part), device=x.device) * x[:1].numel() + site
-        return posterior.at(places).to(torch.float64).softmax(-1) * weights.to(x.device, torch.float64)
+        where = _device.exact_device(x.device)
+        return posterior.at(places).to(where).to(torch.float64).softmax(-1) * weights.to(torch.float64).to(where)
 
     def draw(self, x: States, known: SiteMask, site: int, weights: Float[Tensor, " states"]) -> Tensor:
         """Draw the site of all rows in place, and return the probability of its set in each row."""
@@ -204,8 +205,8 @@ class _SiteDraws:
             allowed = self.allowed(x, known, part, site, weights)
             mass = allowed.sum(-1)
             # A row that cannot be in the set has weight 0: any allowed state will do.
-            allowed = torch.where(mass[:, None] > 0, allowed, weights.to(x.device, torch.float64))
-            x.flatten(1)[part, site] = _draw.categorical(allowed, self.generator)
+            allowed = torch.where(mass[:, None] > 0, allowed, weights.to(torch.float64).to(allowed.device))
+            x.flatten(1)[part, site] = _draw.categorical(allowed, self.generator).to(x.device)
             masses.append(mass.cpu())
         known.flatten(1)[:, site] = True
         return torch.cat(masses)
