@@ -261,15 +261,15 @@ class OfClass(ExactDenoiser):
 def test_each_path_has_the_condition_of_its_row() -> None:
     process = Uniform(3, Constant(2.0))
     law = random_law(torch.ones(2, 3, dtype=torch.bool), 0)
-    rows = torch.tensor([[0, 1], [0, 1], [2, 0], [2, 0]])
+    rows = torch.tensor([[0, 1]]).expand(4, 2)
     grid = torch.linspace(1.0, 0.0, 30).tolist()
     classes = torch.tensor([0, 1, 1, 0])
     reverse = ReverseProcess(process, OfClass(law, process))
     options = {"grid": grid, "draws": 300, "batch_size": 70, "generator": seeded()}
     found = path_log_prob(reverse, rows, condition=classes, **options)
-    expected = torch.stack([law[0, 1], law[1, 0], law[0, 2], law[2, 0]])
-    assert torch.allclose(found.value.exp(), expected, rtol=0.05)
-    assert abs(float(law[0, 1] - law[1, 0])) > 0.2 * float(law[0, 1])
+    expected = torch.stack([law[0, 1], law[1, 0]])[classes]
+    assert torch.allclose(found.value.exp(), expected, rtol=0.1)  # 30 steps are not quite exact
+    assert law[1, 0] > 2 * law[0, 1]
 
 
 GRID = [1.0, 0.7, 0.4]
