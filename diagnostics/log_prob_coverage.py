@@ -100,7 +100,7 @@ def as_text(found: dict) -> str:
             ["-"] * 3 if result["mean"] is None else [f"{result[key]:.1%}" for key in ("lowest", "mean", "highest")]
         )
         lines.append([name, orders, f"{result['gap']:.4f} ± {result['gap_stderr']:.4f}", *covered])
-    head = ["network", "orders", "log p minus the estimate", "lowest coverage", "mean", "highest"]
+    head = ["network", "orders", "log p minus the estimate, nats", "lowest coverage", "mean", "highest"]
     return (
         table(head, lines)
         + f"\n\n*`python diagnostics/log_prob_coverage.py`: absorbing noise, {SITES} sites of {STATES} "

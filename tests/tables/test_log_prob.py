@@ -73,5 +73,6 @@ def test_other_noise_has_the_likelihood_of_its_samples() -> None:
     model = tl.Model(process, tl.denoise.ExactDenoiser(law, process), shape=(2,))
     found = model.log_prob(torch.tensor([[0, 0], [2, 2]]), orders=200, steps=100, seed=0)
     assert np.allclose(found.value.exp(), [0.2, 0.2], atol=0.02)
+    assert found.n == 200
     given = model.log_prob(torch.tensor([[0, 0]]), torch.tensor([True, False]), orders=200, seed=0)
     assert math.isclose(float(given.value.exp()), 0.5, abs_tol=0.02)

@@ -101,6 +101,9 @@ class OfClass(tl.denoise.Denoiser):
     def forward(self, x_t, t, *, observed=None, condition=None):
         assert condition is not None
         assert len(condition) == len(x_t)
+        if x_t.max() == 3:  # masked: the other sites are observed
+            assert observed is not None
+            assert torch.equal(observed.mask, x_t < 3)
         both = [each(x_t, t, observed=observed).log_probs for each in self.exact]
         return tl.denoise.Posterior(torch.where(condition[:, None, None] == 0, *both))
 
