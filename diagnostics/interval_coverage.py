@@ -207,12 +207,14 @@ def as_text(found: dict[str, dict[str, float]]) -> str:
     for case, result in found.items():
         times, process, _, _, rows = case.split(", ")
         groups.setdefault((times, rows, process), []).append(result["coverage"])
-    lines = [
-        [times, rows, process, f"{min(values):.1%}", f"{np.mean(values):.1%}", f"{max(values):.1%}", str(len(values))]
-        for (times, rows, process), values in groups.items()
-    ]
+    names = {"uniform": "U(0.01, 1)"}
+    lines = []
+    for (times, rows, process), values in groups.items():
+        covered = [f"{value:.1%}" for value in (min(values), float(np.mean(values)), max(values))]
+        lines.append([names.get(times, times), rows, process, *covered, str(len(values))])
     head = ["times", "replicate", "noise", "lowest", "mean", "highest", "cases"]
-    return table(head, lines) + "\n\n*`python diagnostics/interval_coverage.py`, seed 0.*"
+    command = "`python diagnostics/interval_coverage.py`, also with `--rows 50` and `--times uniform`"
+    return table(head, lines) + f"\n\n*{command}; seed {SEED}.*"
 
 
 if __name__ == "__main__":
