@@ -118,6 +118,17 @@ def test_with_the_exact_posterior_one_order_is_enough() -> None:
     assert float(found.stderr.max()) < 1e-9
 
 
+def test_bits_of_one_site_have_no_error_by_default() -> None:
+    """The number of masked sites is always one, so that the any-order estimator has no variance."""
+    reverse = ReverseProcess(Absorbing(4, LogLinear()), Timeless.random(4, 1))
+    rows = torch.tensor([[0], [1], [2]])
+    found = bits_per_dim(reverse, rows, samples=4, per_datapoint=True, generator=seeded())
+    with torch.no_grad():
+        expected = -reverse.posterior(torch.tensor([[MASK]]), 0.5).log_probs[0, 0, :3].double() / math.log(2)
+    assert torch.allclose(found.value, expected, atol=1e-5)
+    assert float(found.stderr.max()) < 1e-6
+
+
 def test_it_is_tighter_than_the_bound(reverse: ReverseProcess) -> None:
     """On average over draws: bound < one order = bound < 16 orders < exact."""
     row = ROWS[5]

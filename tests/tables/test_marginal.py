@@ -85,6 +85,9 @@ def test_many_combinations_are_drawn(known: tuple[tl.Model, torch.Tensor]) -> No
     assert 0.7 < np.sqrt((claimed**2).mean()) / values.std() < 1.4
     assert 5 < drawn[0].attrs["effective_sample_size"] <= 14
     assert drawn[0].attrs["probability_of_given"] == pytest.approx(exact.attrs["probability_of_given"], abs=0.15)
+    fixed = given | {"legs": 4}
+    some, every = (model.marginal("owner", fixed, samples=n, seed=0).attrs["probability_of_given"] for n in (5, 1000))
+    assert 0.5 < some / every < 2
     repeated = model.marginal("owner", given, samples=14, seed=0)
     pandas.testing.assert_frame_equal(repeated, drawn[0])
 
