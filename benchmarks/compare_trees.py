@@ -1,4 +1,5 @@
-"""Compare the speed of two checkouts: the CPU time of losses, rates, draws and sampling steps, operation by operation.
+"""Compare the speed of two checkouts: the CPU time of losses, rates, draws and sampling steps, operation by operation,
+and that of training and of ``tauleap sample`` from beginning to end.
 
     python benchmarks/compare_trees.py ../before .     # prints the time of the second over that of the first
 
@@ -11,13 +12,19 @@ that the process already has depends on the history of its heap, and 20,000 page
 from __future__ import annotations
 
 import argparse
+import contextlib
+import dataclasses
+import io
 import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from rich.console import Console
 
 _KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(2**26)}
 """Settings of glibc, which otherwise returns large blocks to the system when they are freed; others ignore them."""
@@ -83,6 +90,33 @@ def operations(only: str) -> Iterator[tuple[str, Callable[[], object]]]:
                 full = f"{size}, {kind}, {name}"
                 if only in full:
                     yield full, call
+    yield from ((name, call) for name, call in end_to_end() if only in name)
+
+
+def end_to_end() -> Iterator[tuple[str, Callable[[], object]]]:
+    """Return named calls that train or sample as the commands do, each into a folder of its own."""
+    from tauleap import cli, recipes
+    from tauleap.training import Run, train
+
+    def training() -> None:
+        recipe = recipes.toy()
+        settings = dataclasses.replace(recipe.settings, steps=100, warmup=10, validate_every=None, sample_every=None)
+        with tempfile.TemporaryDirectory() as folder:
+            train(dataclasses.replace(recipe, settings=settings), Run(folder), console=Console(file=io.StringIO()))
+
+    def sampling(words: str) -> None:
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            code = cli.main([*words.split(), "--seed", "0", "--device", "cpu", "--out", f"{folder}/samples"])
+            if code != 0:
+                raise RuntimeError(f"tauleap {words} ended with {code}")
+
+    yield "end to end, train toy, 100 steps", training
+    for words in (
+        "sample toy -n 1000 --steps 50",
+        "sample music-small -n 4 --steps 8",
+        "sample mnist-small -n 4 --steps 8",
+    ):
+        yield f"end to end, {words}", lambda words=words: sampling(words)
 
 
 def measure(repeats: int, only: str) -> dict[str, float]:

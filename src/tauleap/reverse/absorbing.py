@@ -17,8 +17,9 @@ to leave the mask, and to stay is equally probable with and without x0.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor
@@ -110,10 +111,10 @@ class AbsorbingReversal(Reversal):
         return self._general.ratios(posterior)
 
     def rates(self) -> PosteriorExpectation:
-        return AbsorbingExpectation(self._general.rates(), self._sites, self._exit_rate())
+        return AbsorbingExpectation(self._general.rates(), self._sites, self._exit_rate)
 
     def step(self, s: Time) -> PosteriorExpectation:
-        return AbsorbingExpectation(self._general.step(s), self._sites, self._step_probability(s))
+        return AbsorbingExpectation(self._general.step(s), self._sites, partial(self._step_probability, s))
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
         return AbsorbingJumps(self.x, self._exit_rate(), posterior)
@@ -153,11 +154,15 @@ class AbsorbingExpectation(PosteriorExpectation):
     Args:
         general: The same as a function of any posterior.
         sites: The masked sites.
-        leaving: f, the rate or probability to leave the state, float64 and 0 at sites that are not masked.
+        leaving: Returns f, the rate or probability to leave the state, float64 and 0 at sites that are not masked.
     """
 
-    def __init__(self, general: PosteriorExpectation, sites: MaskedSites, leaving: PerSite) -> None:
-        self.x, self._general, self._sites, self._leaving = general.x, general, sites, leaving
+    def __init__(self, general: PosteriorExpectation, sites: MaskedSites, leaving: Callable[[], PerSite]) -> None:
+        self.x, self._general, self._sites, self._make_leaving = general.x, general, sites, leaving
+
+    @cached_property
+    def _leaving(self) -> PerSite:
+        return self._make_leaving()
 
     def under(self, posterior: Posterior) -> PerState:
         return self._general.under(posterior)

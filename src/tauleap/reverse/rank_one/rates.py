@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import torch
@@ -76,6 +76,8 @@ def step_coefficients(
     one_minus_b: Tensor,
     alpha: Tensor,
     one_minus_alpha: Tensor,
+    *,
+    staying: bool = True,
 ) -> Coefficients:
     """Return the coefficients of a step from t to s.
 
@@ -91,16 +93,22 @@ def step_coefficients(
         one_minus_b: its complement.
         alpha: that of q_t|0, which is a b.
         one_minus_alpha: its complement.
+        staying: whether to return e_own and e_other, which jumps do not need. Default: true.
     """
     q_xx = alpha + one_minus_alpha * pi_x
     q_xx = torch.where(q_xx == 0, 1.0, q_xx)  # x has probability 0: any number will do
     inverse = torch.where(one_minus_alpha == 0, 0.0, 1 / one_minus_alpha)
     m_own, m_other = one_minus_a * pi_x / q_xx, one_minus_a * inverse
-    stays = b + one_minus_b * pi_x
     moving = _zero_if_known(
         one_minus_alpha * pi_x, one_minus_b * a * inverse, one_minus_b * m_own, one_minus_b * m_other
     )
+    if not staying:
+        return moving
+    stays = b + one_minus_b * pi_x
     return moving._replace(e_own=stays * (a / q_xx + m_own), e_other=stays * m_other)
+
+
+jump_coefficients = partial(step_coefficients, staying=False)
 
 
 def _zero_if_known(q_x_elsewhere: Tensor, f: Tensor, k_own: Tensor, k_other: Tensor) -> Coefficients:
@@ -196,14 +204,14 @@ class RankOneReversal(Reversal):
     def step(self, s: Time) -> RankOneExpectation:
         values = [self._along(value) for value in self._step_values(s)]
         return self._expectation(
-            step_coefficients(self.pi_x, *values), lambda: step_coefficients(self._least_law(), *values).k_own
+            step_coefficients(self.pi_x, *values), lambda: jump_coefficients(self._least_law(), *values).k_own
         )
 
     def jumps(self, posterior: Posterior) -> OutgoingJumps:
         return RankOneJumps(self.x, self.q_t0, posterior, self._rate_values(), rate_coefficients)
 
     def step_jumps(self, s: Time, posterior: Posterior) -> OutgoingJumps:
-        return RankOneJumps(self.x, self.q_t0, posterior, self._step_values(s), step_coefficients)
+        return RankOneJumps(self.x, self.q_t0, posterior, self._step_values(s), jump_coefficients)
 
     def _rate_values(self) -> tuple[Tensor, ...]:
         """Return beta, alpha and 1 - alpha."""
