@@ -137,7 +137,7 @@ def _number(
     # Whole numbers of a frame become floats where some are missing.
     written_whole = values.dtype.kind in "iu" or (format_ is None and cells.num_known < cells.num_rows and whole)
     unit = "" if format_ is None else (format_.prefix or format_.suffix).strip()
-    if len(known) == len(values) and len(np.unique(known)) == 1:
+    if 0 < len(known) == len(values) and known.min() == known.max():
         return Detected("constant", f"every value is {short(known[0])}", cells)
     if cells.unit:
         return Detected("number", f"durations, whole {UNIT_NAMES[cells.unit]}, {len(known):,} distinct", cells)
@@ -204,8 +204,9 @@ def _is_beyond_integers(texts: list[str], values: np.ndarray, rows: int) -> bool
 
     They are if they would become the same float64, or if none of 20 or more repeats.
     """
-    few = len(np.unique(values)) < len(texts) or rows == len(texts) >= LEAST_ID
-    return few and _has_more_digits(texts, values)
+    if not _has_more_digits(texts, values):
+        return False
+    return rows == len(texts) >= LEAST_ID or len(np.unique(values)) < len(texts)
 
 
 def _has_more_digits(texts: list[str], values: np.ndarray) -> bool:
