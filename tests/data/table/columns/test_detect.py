@@ -104,7 +104,7 @@ def test_overrides() -> None:
         ({"age": "number"}, "no column 'age'"),
         ({"a": "float"}, r"must be one of number, category.*got 'float'.*--type a=category"),
         ({"a": "date:%Q"}, "date format"),
-        ({"a": "number"}, "no number in it"),
+        ({"a": "number"}, "has no number; its first values are 'x', 'y', 'z'"),
         ({"a": "boolean"}, "3 distinct values"),
     ],
 )
@@ -242,7 +242,7 @@ def test_every_mark_of_missing_values_is_named() -> None:
 
 def test_a_format_that_fits_no_cell_is_named_with_the_type_that_fits() -> None:
     days = table(d=["2024-01-01", "2024-01-02"], x=["1", "2"])
-    with pytest.raises(TableError, match=r"no date in the format %d\.%m\.%Y, .*'2024-01-01'.*; write --type d=date on"):
+    with pytest.raises(TableError, match=r"no date in the format %d\.%m\.%Y; .*'2024-01-01'.*; write --type d=date on"):
         TableEncoder.fit(days, types={"d": "date:%d.%m.%Y"})
     assert TableEncoder.fit(days, types={"d": "date"}).columns[0].encoder.type == "date"
 
