@@ -25,7 +25,6 @@ from tauleap.reverse.base import (
     Reversal,
     Structure,
     UnobservedJumps,
-    check_rates,
     positions,
 )
 from tauleap.reverse.dense.rates import DenseStructure
@@ -112,8 +111,8 @@ class ReverseAt:
     def deferred(self) -> ReverseAt:
         """Evaluate the denoiser for rows whose logits are needed, when they are needed; and return this object.
 
-        The condition must have one entry per sample. Where the sites that move cannot be drawn without the predictions
-        of the others, the denoiser is evaluated now.
+        The condition must have one entry per sample. Where the sites that move, or candidates for them, cannot be drawn
+        without the predictions of the others, the denoiser is evaluated now.
         """
         if self._given is not None or not structure_of(self.process).draws_sites_first:
             return self.evaluated()
@@ -268,8 +267,7 @@ class ReverseAt:
         self._check_time(s)
         jumps = self.reversal.step_jumps(s, self.posterior)
         jumps = jumps if self.observed is None else UnobservedJumps(jumps, self.observed)
-        leaves = _draw.uniforms(self.x.shape, self.x.device, generator) < check_rates(jumps.exit_rate)
-        chosen = leaves.reshape(-1).nonzero().squeeze(-1)
+        chosen = jumps.leaving(_draw.uniforms(self.x.shape, self.x.device, generator))
         return self.x.reshape(-1).index_copy(0, chosen, jumps.draw(chosen, generator)).reshape(self.x.shape)
 
     @_on_exact_device

@@ -38,7 +38,7 @@ class Structure(ABC):
     """Whether :meth:`first_jump` is known."""
 
     draws_sites_first: bool = False
-    """Whether the sites that move are drawn without the predictions of the others."""
+    """Whether the sites that move, or candidates for them, are drawn without the predictions of the others."""
 
     @property
     @abstractmethod
@@ -197,6 +197,36 @@ class OutgoingJumps(ABC):
     def exit_rate(self) -> PerSite:
         """The sum of a site's rates."""
 
+    @property
+    def exit_bound(self) -> PerSite | None:
+        """An upper bound of the exit rates that needs no prediction, float64; None if no useful one is known.
+
+        It selects candidates, and :meth:`exit_rate_at` needs the predictions of these sites alone (thinning).
+        """
+        return None
+
+    def exit_rate_at(self, sites: Tensor) -> Tensor:
+        """Return the exit rates of some sites, (n,).
+
+        Args:
+            sites: positions in ``x.flatten()``, increasing; all sites of which a destination will be drawn are among
+                them.
+        """
+        return self.exit_rate.reshape(-1).index_select(0, sites)
+
+    def leaving(self, draws: PerSite) -> Tensor:
+        """Return the positions of the sites that leave x in a step, of which ``exit_rate`` is the probability.
+
+        Args:
+            draws: a uniform draw per site; a site leaves if it is below the probability.
+        """
+        bound = self.exit_bound
+        if bound is None:
+            return (draws < check_rates(self.exit_rate)).reshape(-1).nonzero().squeeze(-1)
+        candidates = (draws < bound).reshape(-1).nonzero().squeeze(-1)
+        leaves = draws.reshape(-1).index_select(0, candidates) < check_rates(self.exit_rate_at(candidates))
+        return candidates[leaves]
+
     @abstractmethod
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         """Return a destination for each chosen site, (n,).
@@ -212,15 +242,25 @@ class CorrectorJumps(OutgoingJumps):
 
     def __init__(self, backward: OutgoingJumps, process: ForwardProcess, x: States, t: Time) -> None:
         self.backward, self.process, self.x = backward, process, x
-        self.forward = process.exit_rate(x, t, dtype=backward.exit_rate.dtype)
+        self.forward = process.exit_rate(x, t, dtype=_device.widest_dtype(x.device))
 
     @property
     def exit_rate(self) -> PerSite:
-        return self.backward.exit_rate + self.forward
+        backward = self.backward.exit_rate
+        return backward + self.forward.to(backward.dtype)
+
+    @property
+    def exit_bound(self) -> PerSite | None:
+        bound = self.backward.exit_bound
+        return None if bound is None else bound + self.forward
+
+    def exit_rate_at(self, sites: Tensor) -> Tensor:
+        backward = self.backward.exit_rate_at(sites)
+        return backward + self.forward.reshape(-1).index_select(0, sites).to(backward.dtype)
 
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         forward = self.forward.reshape(-1)[chosen].to(torch.float64)
-        total = forward + self.backward.exit_rate.reshape(-1)[chosen].to(torch.float64)
+        total = forward + self.backward.exit_rate_at(chosen).to(torch.float64)
         is_forward = _draw.uniforms(chosen.shape, self.x.device, generator) * total < forward
         # Forward jumps first: their number is the only value that the host reads from the device.
         order, number = is_forward.argsort(descending=True, stable=True), int(is_forward.sum())
@@ -240,6 +280,15 @@ class UnobservedJumps(OutgoingJumps):
     @property
     def exit_rate(self) -> PerSite:
         return self.jumps.exit_rate.masked_fill(self.observed.mask, 0.0)
+
+    @property
+    def exit_bound(self) -> PerSite | None:
+        bound = self.jumps.exit_bound
+        return None if bound is None else bound.masked_fill(self.observed.mask, 0.0)
+
+    def exit_rate_at(self, sites: Tensor) -> Tensor:
+        rates = self.jumps.exit_rate_at(sites)
+        return rates.masked_fill(self.observed.mask.reshape(-1).index_select(0, sites), 0.0)
 
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         return self.jumps.draw(chosen, generator)

@@ -35,7 +35,7 @@ class TauLeaping(Sampler):
     Instead of S Poisson variables per site, one is drawn for their sum, ``N ~ Poisson(tau Lambda)`` with the exit rate
     ``Lambda = sum_v Rhat(v)``, and then N destinations from ``Rhat / Lambda``: the same law, as Poisson variables given
     their sum are multinomial. Only where N is large and jumps are added are all S drawn. One network evaluation per
-    step; the error is of order 1 (Theorem 1).
+    step, for rank-one noise only of samples with a candidate for a jump; the error is of order 1 (Theorem 1).
 
     Args:
         multiple_jumps: "add", "reject" or "last". Default: None, as in the paper: "add" for an ordinal process,
@@ -95,10 +95,10 @@ def leap(
     x, observed = at.x, at.observed
     how = multiple_jumps or ("add" if at.process.ordinal else "reject")
     outgoing = at.corrector_jumps if corrector else at.jumps
-    mean = tau * check_rates(outgoing.exit_rate)
-    flat, clamped = x.reshape(-1), None
-    jumps, moved = poisson(mean, generator).reshape(-1), flat
+    flat, clamped, moved = x.reshape(-1), None, x.reshape(-1)
     if how == "add":
+        mean = tau * check_rates(outgoing.exit_rate)
+        jumps = poisson(mean, generator).reshape(-1)
         # One read from the device for both. The choice must not depend on the counts, since many jumps have new draws.
         expected, total = torch.stack([mean.mean().to(torch.float64), jumps.sum().to(torch.float64)]).tolist()
         if expected > _MANY:
@@ -109,12 +109,29 @@ def leap(
         out = moved.clamp(0, at.process.num_states - 1)
         clamped = moved != out
     else:
+        jumps = _numbers_of_jumps(outgoing, tau, generator)
         moving = (jumps == 1 if how == "reject" else jumps > 0).nonzero().squeeze(-1)
         out = flat.clone().index_copy_(0, moving, outgoing.draw(moving, generator))
     rejected = jumps > 1 if how == "reject" else None
     out = out.reshape(x.shape)
     counts = {"jumps": jumps, "rejected": rejected, "clamped": clamped}
     return out, StepInfo.count(x, out, evaluations=at.evaluations, observed=observed, **counts)
+
+
+def _numbers_of_jumps(outgoing: OutgoingJumps, tau: float, generator: torch.Generator | None) -> Tensor:
+    """Return the number of jumps of each site, Poisson with mean tau times its exit rate.
+
+    A bound of the rates gives candidates, each of which is a jump with probability rate over bound: the same law, and
+    only sites with a candidate need a prediction.
+    """
+    bound = outgoing.exit_bound
+    if bound is None:
+        return poisson(tau * check_rates(outgoing.exit_rate), generator).reshape(-1)
+    bound = bound.reshape(-1)
+    jumps = poisson(tau * bound, generator)
+    sites = jumps.nonzero().squeeze(-1)
+    chance = check_rates(outgoing.exit_rate_at(sites)) / bound.index_select(0, sites)
+    return jumps.index_copy_(0, sites, _binomial(jumps.index_select(0, sites), chance.clamp(max=1.0), generator))
 
 
 def _one_by_one(
@@ -148,6 +165,13 @@ def poisson(mean: PerSite, generator: torch.Generator | None) -> Tensor:
     """
     where = mean.device if generator is None else generator.device
     return torch.poisson(mean.to(where), generator=generator).to(mean.device).long()
+
+
+def _binomial(number: Tensor, chance: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Return how many of a number of trials succeed, drawn on the device of the generator."""
+    where = number.device if generator is None else generator.device
+    trials = number.to(where, torch.float64)
+    return torch.binomial(trials, chance.to(where, torch.float64), generator=generator).to(number.device).long()
 
 
 def check_multiple_jumps(value: object) -> MultipleJumps | None:

@@ -65,11 +65,11 @@ class Uniformization(Sampler):
             kernel = reverse.process.kernel(times)  # held, so that an exact denoiser does not compute it again
             at = reverse.at(here, times, observed=here_observed, condition=here_condition, kernel=kernel)
             outgoing = at.deferred().jumps
-            exits = check_rates(outgoing.exit_rate).flatten(1)
             limits = torch.where(free[going], bound.at(here, c), 0.0).flatten(1)
             sites = _draw.categorical(limits, generator)
             rows = torch.arange(len(going), device=x.device)
-            chance = exits[rows, sites] / (limits[rows, sites] * schedule.rate(times))
+            exits = check_rates(outgoing.exit_rate_at(rows * limits.shape[1] + sites))
+            chance = exits / (limits[rows, sites] * schedule.rate(times))
             jumping = (_draw.uniforms(chance.shape, x.device, generator) < chance).nonzero().squeeze(-1)
             which = sites[jumping]
             to = outgoing.draw(jumping * limits.shape[1] + which, generator)

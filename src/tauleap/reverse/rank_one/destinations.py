@@ -2,7 +2,8 @@
 
 The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``rates``), for
 rates as for the probabilities of a step. So the exit rate needs p(x) alone, and the coefficients depend on a site
-through pi_x only.
+through pi_x only. It is a mean of two numbers, with weights p(x) and 1 - p(x), so that the larger one is a bound which
+needs no prediction: candidates for a jump are drawn by it, and only they are compared with their exit rate.
 
 ``FirstJumpClock`` draws the time at which the first site of a sample jumps, if the posterior is that of the start.
 While a site stays in x, its own part of the posterior changes in a known way (``with_own_evidence``). The reverse path
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from tauleap import _draw
+from tauleap import _device, _draw
 from tauleap._chunks import chunks
 from tauleap._precision import full_precision
 from tauleap._shapes import PerSample, PerSite, SiteMask, States
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 _HALVINGS = 50  # of the interval of noise: the time is exact to float64
 _ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result
+_MOST = 0.75  # of the sites, from which on the rows of all are read where they are, instead of a copy of some
 
 
 class RankOneJumps(OutgoingJumps):
@@ -51,35 +53,59 @@ class RankOneJumps(OutgoingJumps):
         values: tuple[Tensor, ...],
         coefficients: Callable[..., Coefficients],
     ) -> None:
-        self.x, self.logits, self.law, self.elsewhere = x, posterior.logits, kernel.law, kernel.elsewhere
+        self.x, self.posterior, self.law, self.elsewhere = x, posterior, kernel.law, kernel.elsewhere
         self.values, self.coefficients = values, coefficients
+        self._candidates: tuple[Tensor, Tensor] | None = None  # positions, and their logits
 
     @cached_property
     @full_precision
     def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
-        from_others, from_own = (value.to(self.logits.dtype).to(self.x.device) for value in self._exits)
-        index = self.x[..., None]
-        if self.logits.requires_grad:
-            probs = self.logits.softmax(-1)
+        logits, index = self.posterior.logits, self.x[..., None]
+        from_others, from_own = (value.to(logits.dtype).to(self.x.device) for value in self._exits)
+        if logits.requires_grad:
+            probs = logits.softmax(-1)
             own = probs.gather(-1, index).squeeze(-1)
             return from_own * own + from_others * probs.scatter(-1, index, 0.0).sum(-1)
-        out = torch.empty_like(from_own)
-        rows, states = self.logits.reshape(-1, self.logits.shape[-1]), self.x.reshape(-1)
-        of_own, of_others, ones = from_own.reshape(-1), from_others.reshape(-1), rows.new_ones(rows.shape[-1])
-        for part in chunks(len(rows), rows.shape[-1], rows.device, _ROWS_AT_ONCE):
-            probs, at = rows[part].softmax(-1), states[part, None]
-            own = probs.gather(-1, at).squeeze(-1)
-            # Summed without the own state: 1 - p(x) would cancel.
-            others = torch.mv(probs.scatter_(-1, at, 0.0), ones)
-            out.view(-1)[part] = others.mul_(of_others[part]).addcmul_(own, of_own[part])
-        return out
+        rates = _mean_over_x0(
+            logits.reshape(-1, logits.shape[-1]), self.x.reshape(-1), from_own.reshape(-1), from_others.reshape(-1)
+        )
+        return rates.view(self.x.shape)
+
+    @property
+    def exit_bound(self) -> PerSite:
+        return torch.maximum(*self._exits).to(self.x.device)
+
+    @full_precision
+    def exit_rate_at(self, sites: Tensor) -> Tensor:
+        if "exit_rate" in self.__dict__ or len(sites) > _MOST * self.x.numel():
+            return self.exit_rate.reshape(-1).index_select(0, sites)
+        if self._candidates is None:
+            self.posterior.prepare(sites)
+            self._candidates = sites, self.posterior.at(sites)
+        rows = self._rows_at(sites).detach()
+        from_others, from_own = (
+            value.to(rows.dtype).to(self.x.device).reshape(-1).index_select(0, sites) for value in self._exits
+        )
+        return _mean_over_x0(rows, self.x.reshape(-1).index_select(0, sites), from_own, from_others)
 
     @full_precision
     def draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         out = torch.empty_like(chosen)
-        for part in chunks(len(chosen), self.logits.shape[-1], chosen.device):
+        for part in chunks(len(chosen), self.posterior.shape[-1], chosen.device):
             out[part] = self._draw(chosen[part], generator)
         return out
+
+    def _rows_at(self, sites: Tensor) -> Tensor:
+        """Return the logits of some sites; those of candidates are not computed again."""
+        if self._candidates is None or not len(self._candidates[0]):
+            return self.posterior.at(sites)
+        positions, rows = self._candidates
+        if positions is sites:
+            return rows
+        places = torch.searchsorted(positions, sites).clamp_(max=len(positions) - 1)
+        if _device.is_host(sites.device) and not torch.equal(positions[places], sites):
+            return self.posterior.at(sites)
+        return rows.index_select(0, places)
 
     def _draw(self, chosen: Tensor, generator: torch.Generator | None) -> Tensor:
         law, sites = self.law, self.x[:1].numel()
@@ -91,15 +117,14 @@ class RankOneJumps(OutgoingJumps):
         pi_x = law[x] if law.ndim == 1 else law.gather(-1, x[:, None]).squeeze(-1)
         f, k_own, k_other, *_ = self.coefficients(pi_x, *values)
 
-        logits = self.logits.reshape(-1, self.logits.shape[-1]).index_select(0, chosen)
-        probs = logits.to(torch.float64).softmax(-1).to(law.device)
+        probs = self._rows_at(chosen).to(torch.float64).softmax(-1).to(law.device)
         own = probs.gather(-1, x[:, None]).squeeze(-1)
         probs.scatter_(-1, x[:, None], 0.0)
         on_law = k_other * probs.sum(-1) + k_own * own
         weights = probs.mul_(f[:, None] if f.ndim else f).addcmul_(on_law[:, None], law)
         return _draw.categorical(weights.scatter_(-1, x[:, None], 0.0), generator).to(chosen.device)
 
-    @property
+    @cached_property
     def _exits(self) -> tuple[PerSite, PerSite]:
         """The exit rate if x0 were another state than x, and if it were x."""
         mass = self.elsewhere
@@ -111,6 +136,25 @@ class RankOneJumps(OutgoingJumps):
         f, k_own, k_other, *_ = self.coefficients(pi_x, *(along_batch(value, self.x.ndim) for value in self.values))
         mass = at_own_state(mass, self.x)
         return f + k_other * mass, k_own * mass
+
+
+def _mean_over_x0(rows: Tensor, x: Tensor, if_own: Tensor, if_other: Tensor) -> Tensor:
+    """Return the mean of two numbers per site under its posterior: one if x0 is x, and one if it is another state.
+
+    Args:
+        rows: Logits (n, S).
+        x: The states.
+        if_own: The number if x0 is x.
+        if_other: The number if x0 is another state.
+    """
+    out, ones = torch.empty_like(if_own), rows.new_ones(rows.shape[-1])
+    for part in chunks(len(rows), rows.shape[-1], rows.device, _ROWS_AT_ONCE):
+        probs, at = rows[part].softmax(-1), x[part, None]
+        own = probs.gather(-1, at).squeeze(-1)
+        # Summed without the own state: 1 - p(x) would cancel.
+        others = torch.mv(probs.scatter_(-1, at, 0.0), ones)
+        out[part] = others.mul_(if_other[part]).addcmul_(own, if_own[part])
+    return out
 
 
 class FirstJumpClock:

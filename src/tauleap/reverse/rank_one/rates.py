@@ -126,6 +126,7 @@ class RankOneStructure(Structure):
     process: RankOneProcess
 
     knows_first_jump = True
+    draws_sites_first = True
 
     @property
     def mixes(self) -> bool:
