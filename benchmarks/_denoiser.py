@@ -18,4 +18,5 @@ class FixedLogits(Denoiser):
     def forward(
         self, x_t: Tensor, t: float | Tensor, *, observed: Observed | None = None, condition: Tensor | None = None
     ) -> Posterior:
-        return Posterior(self.logits[: len(x_t)])
+        # The gradient of a slice is a second array of the size of the logits, also if the slice has all of them.
+        return Posterior(self.logits if len(x_t) == len(self.logits) else self.logits[: len(x_t)])

@@ -49,7 +49,8 @@ def operations(only: str) -> Iterator[tuple[str, Callable[[], object]]]:
             self.logits = logits
 
         def forward(self, x_t, t, *, observed=None, condition=None):
-            return tl.denoise.Posterior(torch.cat([self.logits] * (len(x_t) // len(self.logits))))
+            copies = -(-len(x_t) // len(self.logits))  # of two passes in one, or of some rows
+            return tl.denoise.Posterior(torch.cat([self.logits] * copies) if copies > 1 else self.logits[: len(x_t)])
 
     noise, objective, sampling = tl.noise, tl.objective, tl.sampling
     objectives = {
@@ -76,9 +77,11 @@ def operations(only: str) -> Iterator[tuple[str, Callable[[], object]]]:
             def gradient(loss: tl.objective.Objective, reverse=learned, x0=x0, logits=logits) -> object:
                 return torch.autograd.grad(loss(reverse, x0).mean(), logits)
 
-            def step(sampler: tl.sampling.Sampler, reverse=fixed, x0=x0) -> object:
+            noisy = process.noise(x0, 0.5)
+
+            def step(sampler: tl.sampling.Sampler, reverse=fixed, noisy=noisy) -> object:
                 with torch.no_grad():
-                    return sampler.step(reverse, x0, 0.5, 0.49)
+                    return sampler.step(reverse, noisy, 0.5, 0.49)
 
             calls: dict[str, Callable[[], object]] = {
                 name: lambda loss=loss, gradient=gradient: gradient(loss) for name, loss in objectives.items()

@@ -14,6 +14,7 @@ from tauleap import _device
 from tauleap._precision import same_autocast
 from tauleap._shapes import States, Time
 from tauleap.denoise.lazy import HiddenStates
+from tauleap.denoise.memory import current_memory, keys_of
 from tauleap.denoise.posterior import Posterior
 from tauleap.network.arguments import Arguments, is_sharded, unwrapped
 from tauleap.noise import ForwardProcess
@@ -124,7 +125,21 @@ class NetworkCall:
         return_hidden: bool = False,
     ) -> object:
         mask, time = None if observed is None else observed.mask, _time_per_sample(t, x_t, network)
-        return self._arguments.call(network, x_t, time, mask, condition, return_hidden=return_hidden)
+
+        def evaluate(rows: Tensor | None) -> object:
+            x, t, observed, given = x_t, time, mask, condition
+            if rows is not None:
+                x, t = x[rows], t[rows]
+                observed, given = (None if value is None else value[rows] for value in (observed, given))
+            return self._arguments.call(network, x, t, observed, given, return_hidden=return_hidden)
+
+        memory = current_memory()
+        tensors = (x_t, *(() if mask is None else (mask,)), *(() if condition is None else (condition,)))
+        on_host = all(_device.is_host(tensor.device) for tensor in tensors)
+        if memory is None or self.uses_time or network.training or torch.is_grad_enabled() or not on_host:
+            return evaluate(None)
+        seen = mask if self._arguments.takes_observed else None
+        return memory.outputs(keys_of(x_t, seen, condition, network, return_hidden), evaluate)
 
 
 def _time_per_sample(t: Time, x_t: Tensor, network: nn.Module) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -43,7 +42,8 @@ def log_prob_of_rows(
     """
     if chosen is None:
         return _LogProb.apply(logits, x0, allowed)
-    return _LogProbOfSome.apply(logits, x0, chosen, allowed)
+    is_wide = logits.shape[-1] >= _WIDE and _device.is_host(logits.device)
+    return (_LogProbOfWideRows if is_wide else _LogProbOfSome).apply(logits, x0, chosen, allowed)
 
 
 _WIDE = 2**13
@@ -116,8 +116,7 @@ class _LogProb(torch.autograd.Function):
 class _LogProbOfSome(torch.autograd.Function):
     """Compute log p of chosen rows, whose exponentials are kept for the gradient.
 
-    The gradient has as many rows as the logits, and is 0 where no row was chosen. On the CPU wide rows are read and
-    written one by one, where they are: the gradient is then written once, and set to 0 only where that is needed.
+    The gradient has as many rows as the logits, and is 0 where no row was chosen.
     """
 
     @staticmethod
@@ -125,19 +124,13 @@ class _LogProbOfSome(torch.autograd.Function):
         states, exclusion = logits.shape[-1], Exclusion(allowed)
         kept = logits.new_empty(len(chosen), states) if ctx.needs_input_grad[0] else None
         largest, total = logits.new_empty(len(chosen)), logits.new_empty(len(chosen))
-        for part, where in _blocks(logits, chosen):
+        for part in chunks(len(chosen), states, logits.device):
             place = logits.new_empty(part.stop - part.start, states) if kept is None else kept[part]
-            if isinstance(where, slice):
-                place.copy_(logits[where])
-            else:
-                torch.index_select(logits, 0, where, out=place)
-            torch.amax(exclusion.write(place, float("-inf")), -1, out=largest[part])
-            # Rows of -inf alone have no probabilities, and would become NaN here as in logsumexp's gradient.
-            torch.sum(place.sub_(largest[part, None]).exp_(), -1, out=total[part])
+            torch.index_select(logits, 0, chosen[part], out=place)
+            _exponentials(place, exclusion, largest[part], total[part])
         ctx.save_for_backward(kept, x0, total, chosen)
         ctx.shape = logits.shape
-        own = exclusion.write_at(logits[chosen, x0], x0, float("-inf"))
-        return own.sub_(largest).sub_(total.log())
+        return _own(logits, x0, chosen, exclusion).sub_(largest).sub_(total.log())
 
     @staticmethod
     @once_differentiable
@@ -145,40 +138,80 @@ class _LogProbOfSome(torch.autograd.Function):
         ctx: Any, gradient: Tensor
     ) -> tuple[Tensor, None, None, None]:
         kept, x0, total, chosen = ctx.saved_tensors
-        scale, one_by_one = -gradient / total, _has_wide_rows(kept)
-        out = kept.new_empty(ctx.shape) if one_by_one else kept.new_zeros(ctx.shape)
-        unwritten = set(range(len(out))) if one_by_one else set()
-        for part, where in _blocks(kept, chosen):
-            first = where if isinstance(where, slice) and where.start in unwritten else None
-            place = torch.empty_like(kept[part]) if first is None else out[first]
-            rows = torch.mul(kept[part], scale[part, None], out=place)
+        scale, out = -gradient / total, kept.new_zeros(ctx.shape)
+        for part in chunks(len(chosen), kept.shape[-1], kept.device):
+            rows = torch.mul(kept[part], scale[part, None])
             _add_at(rows, x0[part], gradient[part])
-            if first is not None:
-                unwritten.discard(first.start)
-            elif isinstance(where, slice):
-                out[where] += rows
-            else:
-                out.index_add_(0, where, rows)
-        for row in unwritten:
-            out[row].zero_()
+            out.index_add_(0, chosen[part], rows)
         return out, None, None, None
+
+
+class _LogProbOfWideRows(torch.autograd.Function):
+    """Compute log p of chosen rows one by one, on the CPU, with exponentials where the gradient will be.
+
+    Half of the time of such a loss is the first touch of new memory. So nothing else of the size of the rows is made:
+    the exponentials are written into the memory of the gradient, and become it by one factor per row.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, logits: Tensor, x0: Tensor, chosen: Tensor, allowed: Tensor | None) -> Tensor:
+        exclusion = Exclusion(allowed)
+        out = torch.empty_like(logits) if ctx.needs_input_grad[0] else None
+        largest, total = _LogProbOfWideRows._write(logits, chosen, exclusion, out)
+        ctx.save_for_backward(logits, x0, total, chosen)
+        ctx.written, ctx.exclusion = out, exclusion
+        return _own(logits, x0, chosen, exclusion).sub_(largest).sub_(total.log())
+
+    @staticmethod
+    @once_differentiable
+    def backward(  # pyright: ignore[reportIncompatibleMethodOverride]
+        ctx: Any, gradient: Tensor
+    ) -> tuple[Tensor, None, None, None]:
+        logits, x0, total, chosen = ctx.saved_tensors
+        out, ctx.written = ctx.written, None
+        if out is None:  # the memory of an earlier gradient of the same graph is not ours any more
+            out = torch.empty_like(logits)
+            _LogProbOfWideRows._write(logits, chosen, ctx.exclusion, out)
+        scale = logits.new_zeros(len(out)).index_add_(0, chosen, -gradient / total)
+        rows = chosen.unique()
+        for row in rows.tolist():
+            out[row].mul_(scale[row])
+        for row in set(range(len(out))).difference(rows.tolist()):
+            out[row].zero_()
+        out.view(-1).index_add_(0, chosen * out.shape[-1] + x0, gradient)
+        return out, None, None, None
+
+    @staticmethod
+    def _write(logits: Tensor, chosen: Tensor, exclusion: Exclusion, out: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Write the exponentials of the chosen rows to ``out``; return the largest logit and the sum of each row."""
+        largest, total = logits.new_empty(len(chosen)), logits.new_empty(len(chosen))
+        first: dict[int, int] = {}
+        place = logits.new_empty(1, logits.shape[-1]) if out is None else out
+        for number, row in enumerate(chosen.tolist()):
+            before = first.setdefault(row, number)
+            if before != number:
+                largest[number], total[number] = largest[before], total[before]
+                continue
+            here = slice(0, 1) if out is None else slice(row, row + 1)
+            place[here].copy_(logits[row : row + 1])
+            part = slice(number, number + 1)
+            _exponentials(place[here], exclusion, largest[part], total[part])
+        return largest, total
+
+
+def _exponentials(rows: Tensor, exclusion: Exclusion, largest: Tensor, total: Tensor) -> None:
+    """Replace logits by the exponentials of their differences to the largest one; write that, and the sum."""
+    torch.amax(exclusion.write(rows, float("-inf")), -1, out=largest)
+    # Rows of -inf alone have no probabilities, and would become NaN here as in logsumexp's gradient.
+    torch.sum(rows.sub_(largest[:, None]).exp_(), -1, out=total)
+
+
+def _own(logits: Tensor, x0: Tensor, chosen: Tensor, exclusion: Exclusion) -> Tensor:
+    """Return the logit of x0 of each chosen row."""
+    return exclusion.write_at(logits[chosen, x0], x0, float("-inf"))
 
 
 def _add_at(rows: Tensor, x0: Tensor, values: Tensor) -> None:
     """Add one value to each row, at its state; ``scatter_add_`` takes 20 times as long for wide rows."""
     own = x0 + torch.arange(len(rows), device=rows.device) * rows.shape[-1]
     rows.view(-1).index_add_(0, own, values)
-
-
-def _has_wide_rows(logits: Tensor) -> bool:
-    return logits.shape[-1] >= _WIDE and _device.is_host(logits.device)
-
-
-def _blocks(logits: Tensor, chosen: Tensor) -> Iterator[tuple[slice, slice | Tensor]]:
-    """Return slices of the chosen rows, and where these rows are: a slice of all rows is read without a copy."""
-    if _has_wide_rows(logits):
-        for number, row in enumerate(chosen.tolist()):
-            yield slice(number, number + 1), slice(row, row + 1)
-        return
-    for part in chunks(len(chosen), logits.shape[-1], logits.device):
-        yield part, chosen[part]

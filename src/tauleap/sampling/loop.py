@@ -18,6 +18,7 @@ from tauleap import _check, _device, _draw
 from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Posterior
+from tauleap.denoise.memory import RowMemory, remembering
 from tauleap.denoise.on_device import moved
 from tauleap.denoise.undefined import reporting_undefined
 from tauleap.observed import Observed, check_observed
@@ -238,6 +239,10 @@ class _Run:
     generator: torch.Generator
 
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
+        with remembering() as memory:
+            return self._run(x, shape, advance, memory)
+
+    def _run(self, x: States | None, shape: torch.Size, advance: Callable[[], None], memory: RowMemory) -> Samples:
         began = time.perf_counter()
         if x is None:
             x = _draw.from_law(self.reverse.process.sampling_prior(), shape, self.generator).to(self.reverse.device)
@@ -276,7 +281,7 @@ class _Run:
             times, states, predictions = zip(*recorded, strict=True)
             trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(predictions))
         columns = _columns(infos)
-        evaluations = float(columns.pop("evaluations").sum()) + passes
+        evaluations = (float(columns.pop("evaluations").sum()) + passes) * memory.evaluated_fraction
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
 
     def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior:
