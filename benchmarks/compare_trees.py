@@ -30,7 +30,12 @@ _KEEP_MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "
 """Settings of glibc, which otherwise returns large blocks to the system when they are freed; others ignore them."""
 _LEAST_SECONDS = 0.1
 """Time for which each operation is repeated in a process: a minimum over a few calls of 0.1 ms is still noise."""
-SIZES = {"32 states": (32, (64, 2)), "256 states": (256, (8, 3, 16, 16)), "5000 states": (5000, (8, 64))}
+SIZES = {
+    "32 states": (32, (64, 2)),
+    "129 states": (129, (16, 256)),
+    "256 states": (256, (8, 3, 16, 16)),
+    "5000 states": (5000, (8, 64)),
+}
 
 
 def operations(only: str) -> Iterator[tuple[str, Callable[[], object]]]:

@@ -265,3 +265,17 @@ def test_a_network_that_does_not_split_is_evaluated_whole() -> None:
     posterior = NetworkDenoiser(Headed(network))(states(), 0.3)
     assert not isinstance(posterior.parametrisation, Lazy)
     assert_close(posterior.at(SITES), network(states(), torch.full((3,), 0.3)).flatten(0, 1)[SITES])
+
+
+@pytest.mark.parametrize("wide", [256, 257], ids=["wide", "not wide"])
+def test_a_second_gradient_of_one_graph(wide: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first one takes the memory in which the exponentials were kept, and may be changed by its owner."""
+    monkeypatch.setattr("tauleap.denoise.log_prob._WIDE", wide)
+    logits = torch.randn(1, 9, 256, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    sites, x0 = torch.tensor([7, 2, 2, 5]), torch.tensor([3, 9, 255, 0])
+    found = Posterior(logits).restricted(torch.arange(256) != 17).log_prob(x0, sites).sum()
+    (first,) = torch.autograd.grad(found, logits, retain_graph=True)
+    kept = first.clone()
+    first.fill_(torch.nan)
+    (second,) = torch.autograd.grad(found, logits)
+    assert_close(second, kept, rtol=1e-13, atol=1e-15)

@@ -8,6 +8,7 @@ from tauleap import ReverseProcess
 from tauleap.denoise import Denoiser, Posterior
 from tauleap.testing import cases
 from tests import simulated
+from tests.devices import waits
 from tests.devices.parts import move
 from tests.devices.test_objectives import OBJECTIVES
 from tests.devices.test_samplers import SAMPLERS, fits
@@ -17,7 +18,9 @@ JUMP_BY_JUMP = ("uniformization",)
 """It selects sites and samples for every candidate, whose number does not depend on a grid, and searches until each
 sample has its next candidate."""
 KINDS = ("absorbing", "cycle")
-"""One process per implementation; ``make bench`` has more."""
+"""One process per implementation of losses; ``make bench`` has more."""
+UNIFORM = ("ancestral", "tau-leaping, last", "corrector", "first jump")
+"""Samplers that select candidates under uniform noise."""
 EVERY_TIME = "discrete time, all"
 """It evaluates the network once for each of its three times."""
 
@@ -31,6 +34,14 @@ def test_samplers(sim, name, label):
     process = cases.of_every_kind()[name]
     if fits(SAMPLERS[label], process):
         assert waits_per_evaluation(sim, process, SAMPLERS[label]) <= 2
+
+
+@pytest.mark.parametrize("rows", [12, 80])
+@pytest.mark.parametrize("label", UNIFORM)
+def test_candidates(sim, label, rows, monkeypatch):
+    """One wait for the candidates and one for the sites that move, also where the rows of a batch are many."""
+    monkeypatch.setattr(waits, "ROWS", rows)
+    assert waits_per_evaluation(sim, cases.of_every_kind()["uniform"], SAMPLERS[label]) <= 2
 
 
 def test_first_hitting_waits_once_per_step_of_the_grid(sim):

@@ -31,11 +31,19 @@ class Deferred(Lazy):
         shape: (batch, *shape, S).
         device: The device of the results.
         t: The time, for errors.
+        selects_rows: Whether some rows may be evaluated without the others. Default: True.
     """
 
     def __init__(
-        self, evaluate: Callable[[Tensor | None], Posterior], shape: torch.Size, device: torch.device, t: Time
+        self,
+        evaluate: Callable[[Tensor | None], Posterior],
+        shape: torch.Size,
+        device: torch.device,
+        t: Time,
+        *,
+        selects_rows: bool = True,
     ) -> None:
+        self._selects_rows = selects_rows
         self._evaluate, self.shape, self._device, self._t = evaluate, shape, device, t
         self._part: Posterior | None = None
         self._places: Tensor | None = None  # of each row in the part, -1 if it is not there; None if all are
@@ -49,7 +57,7 @@ class Deferred(Lazy):
     def prepare(self, sites: Tensor) -> None:
         if self._part is not None:
             return
-        if not _device.is_host(sites.device) and self.shape[0] < _MANY_ROWS:
+        if not self._selects_rows or (not _device.is_host(sites.device) and self.shape[0] < _MANY_ROWS):
             self._evaluate_all()
             return
         needed = torch.zeros(self.shape[0], dtype=torch.bool, device=sites.device)

@@ -114,10 +114,13 @@ class ReverseAt:
         The condition must have one entry per sample. Where the sites that move, or candidates for them, cannot be drawn
         without the predictions of the others, the denoiser is evaluated now.
         """
-        if self._given is not None or not structure_of(self.process).draws_sites_first:
+        structure = structure_of(self.process)
+        if self._given is not None or not structure.draws_sites_first:
             return self.evaluated()
         shape = torch.Size((*self.x.shape, self.process.num_states))
-        self._deferred = Deferred(self._predicted_rows, shape, self.x.device, self.t)
+        # Candidates make the host wait for an accelerator once more, so that it does not wait for their rows as well.
+        some = _device.is_host(self.x.device) or not structure.draws_candidates
+        self._deferred = Deferred(self._predicted_rows, shape, self.x.device, self.t, selects_rows=some)
         self.posterior = Posterior(self._deferred, over_data_states=True)
         return self
 

@@ -40,6 +40,9 @@ class Structure(ABC):
     draws_sites_first: bool = False
     """Whether the sites that move, or candidates for them, are drawn without the predictions of the others."""
 
+    draws_candidates: bool = False
+    """Whether the sites that are drawn first are candidates, of which those that do not move are found later."""
+
     @property
     @abstractmethod
     def mixes(self) -> bool:
@@ -248,11 +251,6 @@ class CorrectorJumps(OutgoingJumps):
     def exit_rate(self) -> PerSite:
         backward = self.backward.exit_rate
         return backward + self.forward.to(backward.dtype)
-
-    @property
-    def exit_bound(self) -> PerSite | None:
-        bound = self.backward.exit_bound
-        return None if bound is None else bound + self.forward
 
     def exit_rate_at(self, sites: Tensor) -> Tensor:
         backward = self.backward.exit_rate_at(sites)

@@ -127,6 +127,7 @@ class RankOneStructure(Structure):
 
     knows_first_jump = True
     draws_sites_first = True
+    draws_candidates = True
 
     @property
     def mixes(self) -> bool:
