@@ -12,9 +12,9 @@ from tauleap import _check
 from tauleap._defaults import SAMPLING_STEPS
 from tauleap.noise import ForwardProcess
 from tauleap.sampling.ancestral import Ancestral
+from tauleap.sampling.final import Final
 from tauleap.sampling.first_hitting import FirstHitting
 from tauleap.sampling.grid import check_grid, geometric_grid, noise_grid, uniform_grid
-from tauleap.sampling.loop import Final
 from tauleap.sampling.sampler import Sampler
 
 END = 1e-3
