@@ -29,8 +29,8 @@ HERE = Path(__file__).parent
 RESULTS, PAGE = HERE / "text_model.json", HERE / "text_model.md"
 LENGTH, WIDTH, DEPTH, HEADS = 64, 256, 4, 4
 BATCH, LEARNING_RATE, WARMUP = 8, 1e-3, 20
-SAMPLES, SAMPLE_STEPS = 4, 128
-WINDOWS, TIMES = 64, 4
+SAMPLES, SAMPLE_STEPS = 2, 128
+WINDOWS, TIMES = 32, 2
 
 
 def tokens(data: Path, vocabulary: int, out: Path) -> tuple[int, int]:

@@ -83,10 +83,10 @@ def moment(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
 def test_samplers(sampler: Sampler, process: ForwardProcess, value: float, moment: str) -> None:
     network = Broken(value)
-    # Samplers with a clock for each sample evaluate some of the rows at a time. Under absorbing noise only the sites
-    # that move are looked at, except by the samplers that combine two predictions.
+    # Samplers with a clock for each sample evaluate some of the rows at a time. Under absorbing and uniform noise only
+    # sites that move and candidates are looked at, except by the samplers that combine two predictions.
     clocks = isinstance(sampler, FirstHitting | Uniformization | NextReaction)
-    some = clocks or (process.mask is not None and not isinstance(sampler, Extrapolated | Trapezoidal))
+    some = clocks or not (isinstance(process, BirthDeath) or isinstance(sampler, Extrapolated | Trapezoidal))
     number, row = (r"[12] of \d+", r"\d") if some else ("2 of 36", "2")
     with pytest.raises(ValueError, match=rf"at t = \S+ for {number} sites, first at site \(1, 0\) of row {row}"):
         sample(
@@ -115,7 +115,7 @@ def test_the_final_pass(final: str, moment: str) -> None:
 
 def test_the_first_time_is_named(moment: str) -> None:
     with pytest.raises(ValueError, match=r"no distribution at t = 0\.6 for"):
-        sample(reversed_by(Broken(until=0.7), PROCESSES[1]), TauLeaping(), (4, 3, 2), grid=[1.0, 0.8, 0.6, 0.4])
+        sample(reversed_by(Broken(until=0.7), PROCESSES[2]), TauLeaping(), (4, 3, 2), grid=[1.0, 0.8, 0.6, 0.4])
 
 
 def test_a_trace(moment: str) -> None:
