@@ -29,7 +29,7 @@ PROCESSES: dict[str, ForwardProcess] = {
 
 
 class Counting(nn.Module):
-    """A network without t that counts its rows; it splits if told so."""
+    """A network without t that counts its rows."""
 
     def __init__(self) -> None:
         super().__init__()
