@@ -181,7 +181,8 @@ def as_text(results: dict[str, Any]) -> str:
             f"*Tiny Shakespeare in byte pairs, rows of {LENGTH} tokens, a sequence transformer without t (width {WIDTH}"
             f", depth {DEPTH}), batches of {BATCH}, `CompleteElbo`, AdamW; {SAMPLES} samples by `Ancestral()` in "
             f"{SAMPLE_STEPS} steps. Bits are the bound at {TIMES} times for each of {WINDOWS} test windows, with the "
-            "same weights and noise for both. CPU time of one thread, other programs were running; one run each, seed "
+            "same weights and noise for both. The models are hardly trained; their bits show that both agree. CPU time "
+            "of one thread, other programs were running; one run each, seed "
             f"0. {' '.join(notes)} `python benchmarks/text_model.py BEFORE . --data FILE --vocabulary N`*",
         ]
     )
