@@ -50,6 +50,12 @@ def test_dropout_of_a_table_follows_from_the_passes_over_the_rows(budget: dict, 
     assert (f"with dropout {dropout:g}" in choice.reasons[1]) == (dropout > 0)
 
 
+@pytest.mark.parametrize(("rows", "decay"), [(60_000, 0.1), (5_000, 0.5), (200, 0.6)])
+def test_weight_decay_of_a_table_follows_from_the_rows(rows: int, decay: float) -> None:
+    data = Dataset(torch.arange(2).repeat(rows // 2)[:, None].expand(-1, 3).contiguous(), 2)
+    assert choose(data, steps=10).settings.weight_decay == decay
+
+
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("network", [name for name in NETWORKS if name != "music-transformer"])
 def test_every_name_builds_a_model_with_a_finite_loss(process: str, network: str) -> None:

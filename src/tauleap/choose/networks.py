@@ -37,6 +37,8 @@ _DROPOUT = ((100.0, 0.4), (30.0, 0.2))
 """Dropout of a table network from so many passes over the rows on. Adult, bits per held-out cell, standard errors of
 differences about .001: after 47 passes 1.901 without dropout and with .1 or .2; after 150 passes 1.920 without, 1.903
 with .2, 1.900 with .4."""
+_DECAY_ROWS = 2500
+"""The weight decay of a table network is this over the number of rows, within .1 and .6 (docs/log.md, 2026-11-19)."""
 _MOST_WIDTH, _MOST_DEPTH = 2**16, 1000
 """Several times the largest published transformers, of width 18,432 and depth 126."""
 _BYTES_PER_WEIGHT = 20
@@ -244,16 +246,15 @@ def _table(task: _Task, given: bool) -> Plan:
     def build() -> Denoiser:
         network = TableNetwork(counts, shape, width=width, hidden=4 * width, depth=depth, dropout=dropout)
         if not network.output.bias.is_meta:  # where weights are only counted
-            marginals = column_marginals(task.data)
-            more = max(0, max(counts) - task.data.num_states)
             # A process may have states that the data lacks. They are as rare as any other without a row.
-            least = 0.5 / (len(task.data) + task.data.num_states)
-            network.begin_with_(nn.functional.pad(marginals, (0, more)).clamp(min=least))
+            least, more = 0.5 / (len(task.data) + task.data.num_states), max(0, max(counts) - task.data.num_states)
+            network.begin_with_(nn.functional.pad(column_marginals(task.data), (0, more)).clamp(min=least))
         return RaggedDenoiser(network, process.num_states)
 
     why = "as given" if given else f"because {task.sites} columns have {sum(counts):,} states in all"
     shown = f" with dropout {dropout:g}" if dropout else ""
-    settings: dict[str, Any] = {"uses_time": False, "takes_observed": False, "weight_decay": 0.1, "decay": True}
+    settings: dict[str, Any] = {"uses_time": False, "takes_observed": False, "decay": True}
+    settings["weight_decay"] = min(max(_DECAY_ROWS / len(task.data), 0.1), 0.6)
     return Plan(build, _TABLE_BATCH, 2e-3, 100, f"network: a table network of {sizes}{shown}, {why}", **settings)
 
 
