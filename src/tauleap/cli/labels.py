@@ -28,15 +28,19 @@ def read_labels(text: str, model: Model) -> str:
             "--label needs a class-conditional model, whose network has num_classes, and this model is not one: leave "
             "it out; for other conditions use model.sample(n, condition=...) in Python"
         )
-    names = getattr(getattr(model.form, "labels", None), "names", ())
-    if text.strip() in names:
-        return str(names.index(text.strip()))
-    words = [str(names.index(word.strip())) if word.strip() in names else word.strip() for word in text.split(",")]
+    labels = getattr(model.form, "labels", None)
+    if labels is not None:
+        for separator in (";", ","):
+            found = [labels.find(word.strip()) for word in text.split(separator)]
+            if None not in found:
+                return ",".join(map(str, found))
+    names = () if labels is None else labels.names
+    words = [word.strip() for word in text.split(",")]
     for word in words:
         if not (word.isascii() and word.isdecimal() and len(word) < 10 and int(word) < count):
             raise ValueError(
                 f"--label must be a class label from 0 to {count - 1}, or several such as 0,1, got {word!r}"
-                + (f"; the labels are {one_line(', '.join(names), most=300)}" if names else "")
+                + (f"; the labels are {one_line('; '.join(names), most=300)}" if names else "")
             )
     return ",".join(str(int(word)) for word in words)
 

@@ -33,6 +33,11 @@ def test_labels_of_categories_and_numbers(tmp_path: Path) -> None:
     assert loaded.dataset.condition[:3].tolist() == [0, 2, 0]
     assert format_from_config(json.loads(json.dumps(form.config()))) == form
     assert loaded.report[-1].startswith("4 class labels: active=no")
+    assert form.labels.find("active=yes, logp=2.86:") == 3
+    assert form.labels.find("logp = 1, active = yes") == 2
+    assert form.labels.find("active=yes") is None
+    assert form.labels.find("active=perhaps, logp=1") is None
+    assert "; active=no, logp=2.86:; active=yes" in loaded.report[-1]
     data = form.read(table(tmp_path, ["CO,perhaps,1", "CO,yes,", "N,no,9"]))
     assert data.condition is not None
     assert data.condition.tolist() == [4, 4, 1]
@@ -87,7 +92,7 @@ def test_a_model_with_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     data, run = table(tmp_path), tmp_path / "run"
     words = ["train", data, "--text", "smiles", "--label", "active", "--out", run, "--steps", 300, "--width", 16]
     assert cli.main([*map(str, words), "--depth", "1"]) == 0
-    assert "2 class labels: active=no, active=yes" in capsys.readouterr().out
+    assert "2 class labels: active=no; active=yes" in capsys.readouterr().out
     model = tl.load(run)
     assert model.num_labels == 2
     share = [
@@ -97,6 +102,7 @@ def test_a_model_with_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert share[1] > share[0] + 20
     for command in (
         ["sample", run, "-n", 6, "--label", "active=yes", "--guidance", 1.5, "--out", tmp_path / "s"],
+        ["sample", run, "-n", 2, "--label", "active=yes; active=no", "--out", tmp_path / "several"],
         ["evaluate", run, data, "--rows", 4, "--samples", 2],
         ["complete", run, data, "--observed", "0", "--out", tmp_path / "c"],
         ["score", run, data, "--out", tmp_path / "scored.csv"],
@@ -111,4 +117,4 @@ def test_a_model_with_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert (other - given).mean() > 0.1
     capsys.readouterr()
     assert cli.main(["sample", str(run), "-n", "2", "--label", "active=no way", "--out", str(tmp_path / "t")]) == 2
-    assert "the labels are active=no, active=yes" in capsys.readouterr().err
+    assert "the labels are active=no; active=yes" in capsys.readouterr().err

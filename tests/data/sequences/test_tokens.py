@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from tauleap.data.sequences.files import Lines
+from tauleap.data.sequences.format import SequenceFormat
 from tauleap.data.sequences.tokens import TOKENISERS, Items, UnknownSymbolError, tokeniser_from_config
 
 TEXTS = {
@@ -87,6 +89,9 @@ def test_byte_pairs() -> None:
         assert pairs.decode(pairs.encode(text)) == text
     assert len(pairs.encode("the cat")) < len("the cat")
     assert "\n" not in pairs.decode(list(range(pairs.num_symbols)))
+    form = SequenceFormat(4, pairs, Lines())
+    # No character that can be typed is free to mark a gap.
+    assert "whose mark --wildcard names" in form.completion_example(form.encode_texts(["the"]), "FILE")[1]
 
 
 def test_wrong_configurations_of_byte_pairs_are_refused() -> None:

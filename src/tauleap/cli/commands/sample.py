@@ -64,7 +64,8 @@ class Sample:
     sampler_option: SamplerOption = None
     temperature: Temperature = 1.0
     label: str | None = None
-    """Class label of a class-conditional model, from 0; several such as 0,1,2 are used in turn. Default: no label."""
+    """Class label of a class-conditional model, from 0, or a value of each column of labels, such as "active=yes,
+    logp=1.7"; several such as 0,1,2 or "active=yes; active=no" are used in turn. Default: no label."""
     guidance: float = 1.0
     """Guidance scale, > 0; needs --label. Above 1: stronger class conditioning, less diversity, twice the time."""
     out: Path | None = None

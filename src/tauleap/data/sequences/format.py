@@ -153,7 +153,9 @@ class SequenceFormat(Format):
         return self.tokens.wildcard
 
     def completion_example(self, data: Dataset, path: str) -> tuple[str, str]:
-        return "FILE", f"continues each row of the file to its end, and fills gaps marked {self.wildcard}"
+        mark = self.wildcard
+        where = f"marked {mark}" if mark.isascii() else "whose mark --wildcard names"
+        return "FILE", f"continues each row of the file to its end, and fills gaps {where}"
 
     def write(self, x: Tensor, folder: Path, *, stem: str = "samples", first: int = 0, seed: int = 0) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)

@@ -134,6 +134,24 @@ class Labels:
             for place in places
         )
 
+    def find(self, text: str) -> int | None:
+        """Return the class of a text such as "active=yes, logp=1.7"; None if it does not name one class.
+
+        >>> Labels((LabelColumn("a", ("x", "y"), ()), LabelColumn("b", (), (1.5,)))).find("b=7, a=x")
+        1
+
+        Args:
+            text: One of ``names``, or a value of each column.
+        """
+        if text in self.names:
+            return self.names.index(text)
+        words = [text] if len(self.columns) == 1 else text.split(",")
+        cells = {name.strip(): cell.strip() for name, _, cell in (word.partition("=") for word in words)}
+        if len(words) != len(self.columns) or cells.keys() != {column.name for column in self.columns}:
+            return None
+        found = self.encode([cells[column.name] for column in self.columns])
+        return None if found == self.number else found
+
     def encode(self, cells: Sequence[str]) -> int:
         """Return the class of a row; ``number`` if a cell is empty or not in the training data.
 

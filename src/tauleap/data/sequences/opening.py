@@ -68,7 +68,7 @@ def open_rows(
         form = replace(form, labels=_fit_labels(label, records, BINS if bins is None else bins, path))
     dataset, report = _loaded(form, records, symbols, path.name, why=why)
     if form.labels is not None:
-        names = one_line(", ".join(form.labels.names), most=_SHOWN)
+        names = one_line("; ".join(form.labels.names), most=_SHOWN)
         report.append(f"{form.labels.number} class labels: {names}; sample them with --label")
     return LoadedData(dataset, form, report)
 
