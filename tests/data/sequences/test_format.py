@@ -10,6 +10,7 @@ from tauleap.data import format_from_config, open_data
 from tauleap.data.memory import as_dataset, has_different_lengths, read
 from tauleap.data.sequences.encode import choose_length
 from tauleap.data.sequences.format import SequenceFormat
+from tauleap.data.sequences.opening import open_texts
 from tauleap.data.text import TextFormat
 
 NAMES = ["Ann", "Bob", "Anna", "Bea", "Al", "Ben", "Nan", "Ella", "Lea", "Noel"]
@@ -274,3 +275,26 @@ def test_lists_of_different_lengths() -> None:
 def test_wrong_configurations_are_refused(config: dict) -> None:
     with pytest.raises(ValueError, match=r"must|has the wrong type"):
         format_from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([["a"], ["b", 3]], r"^the list: row 1, position 1: 3 cannot be a token here: give texts"),
+        ([[1], ["a"]], r"row 1, position 0: 'a' cannot be a token here"),
+        ([[""], ["a", "b"]], r"row 0, position 0: '' cannot be a token here"),
+        ([["a"], "b"], r"row 1 is a text, and others are lists of tokens"),
+        (["ab" * 999] * 3, r"^the list: 3 of 3 rows have more than 1,024 symbols \(row 0 has 1,998\), .*shorter rows$"),
+    ],
+)
+def test_wrong_lists_are_explained(rows: list, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        open_texts(rows)
+
+
+def test_reports_name_only_options_of_their_command(tmp_path: Path) -> None:
+    report = open_texts(["ab", "ba"] * 200 + ["a" * 50]).report
+    assert report[0].endswith("different characters")
+    assert report[1] == "the list: 1 of 401 rows have more than 2 symbols and are left out (row 400 has 50)"
+    form, _, _ = opened(put(tmp_path, "a.smi", "CC\nCO\n"))
+    assert form.read_with_report(put(tmp_path, "b.smi", "CC\nCCO\n"))[1][0].endswith("(line 2 has 3)")

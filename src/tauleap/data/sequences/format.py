@@ -232,11 +232,11 @@ class SequenceFormat(Format):
             raise ValueError(f"a field of the format of kind 'sequences' has the wrong type: {error}") from error
 
 
-def _remedy_of_long_rows(form: SequenceFormat, shortest: int, *, training: bool) -> str:
+def _remedy_of_long_rows(form: SequenceFormat, shortest: int, *, option: bool) -> str:
     remedies = ["write shorter rows"]
-    if training and shortest <= _MOST_LENGTH:
+    if option and shortest <= _MOST_LENGTH:
         remedies.append(f"--length {shortest}")
-    if training and form.file.kind == "lines":
+    if option and form.file.kind == "lines":
         remedies.append("--no-lines to read the file as one text")
     return ", or ".join(remedies)
 
@@ -247,6 +247,8 @@ def without_long_rows(
     symbols: Sequence[Sequence[int]],
     name: str,
     path: Path | None,
+    *,
+    in_memory: bool = False,
 ) -> tuple[Dataset, list[str]]:
     """Return the rows that are not too long, and a report of the others.
 
@@ -256,6 +258,7 @@ def without_long_rows(
         symbols: The symbols of each row.
         name: The beginning of a line of the report.
         path: The file of rows to measure; None for training rows, of which two must be left.
+        in_memory: Whether the rows are a list in Python. Default: false.
 
     Raises:
         ValueError: Too few rows are left.
@@ -266,16 +269,17 @@ def without_long_rows(
         longer = [
             (len(row), record.line) for row, record in zip(symbols, records, strict=True) if len(row) > form.length
         ]
-        first = f"line {longer[0][1]:,} has {longer[0][0]:,}"
+        first = f"{'row' if in_memory else 'line'} {longer[0][1]:,} has {longer[0][0]:,}"
+        has_option = path is None and not in_memory
         if len(short) < (2 if path is None else 1):  # training also needs a row to measure on
             where = name if path is None else f"{path}: "
             raise ValueError(
                 f"{where}{len(longer):,} of {len(symbols):,} rows have more than {form.length:,} symbols ({first}), "
-                f"and too few rows are left: {_remedy_of_long_rows(form, min(longer)[0], training=path is None)}"
+                f"and too few rows are left: {_remedy_of_long_rows(form, min(longer)[0], option=has_option)}"
             )
         report.append(
             f"{name}{len(longer):,} of {len(symbols):,} rows have more than {form.length:,} symbols and are left out "
-            f"({first}); --length changes this"
+            f"({first}){'; --length changes this' if has_option else ''}"
         )
     kept = [records[number] for number in short]
     rows = [symbols[number] for number in short]

@@ -89,7 +89,7 @@ def open_texts(texts: Sequence[str | Sequence[str | int]]) -> LoadedData:
     records = as_records(texts)
     file = Lines() if all(isinstance(text, str) and "\n" not in text for text in texts) else JsonLines()
     form, symbols, why = fitted(file, records, None)
-    dataset, report = _loaded(form, records, symbols, "the list", why=why)
+    dataset, report = _loaded(form, records, symbols, "the list", why=why, in_memory=True)
     return LoadedData(dataset, form, report)
 
 
@@ -182,11 +182,12 @@ def _loaded(
     name: str,
     *,
     why: str,
+    in_memory: bool = False,
 ) -> tuple[Dataset, list[str]]:
     """Return the rows that are not too long, and a report."""
-    data, left_out = without_long_rows(form, records, symbols, f"{name}: ", None)
+    data, left_out = without_long_rows(form, records, symbols, f"{name}: ", None, in_memory=in_memory)
     rows = (data.in_memory() != form.end).sum(1)
     reason = f", {why}" if why else ""
-    tokens = form.tokens.describe()
-    described = f"{name}: {len(data):,} rows of {_lengths(rows)} and their end; {tokens}{reason} (--tokens)"
+    tokens, option = form.tokens.describe(), "" if in_memory else " (--tokens)"
+    described = f"{name}: {len(data):,} rows of {_lengths(rows)} and their end; {tokens}{reason}{option}"
     return data, [described, *left_out]

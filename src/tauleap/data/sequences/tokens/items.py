@@ -70,6 +70,17 @@ class Items(Tokeniser):
 
     @classmethod
     def fit(cls, texts: Sequence[Text], vocabulary: int | None = None) -> Items:
+        kind: type | None = None
+        for number, text in enumerate(texts):
+            if isinstance(text, str):
+                raise ValueError(f"row {number} is a text, and others are lists of tokens: give rows of one type")
+            for at, item in enumerate(text):
+                kind = kind or type(item)
+                if type(item) is not kind or kind not in (str, int) or item == "":
+                    raise ValueError(
+                        f"row {number}, position {at}: {item!r:.40} cannot be a token here: give texts that are not "
+                        "empty, or whole numbers, in all rows"
+                    )
         return cls(tuple(found_symbols(texts)))
 
     def _uses(self, mark: str) -> bool:
