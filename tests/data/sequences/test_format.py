@@ -128,6 +128,16 @@ def test_texts_are_rows_if_their_lines_look_like_records(tmp_path: Path) -> None
     assert molecules.form.alphabet == "\nCO"
 
 
+def test_smiles_by_the_name_of_a_text_or_column(tmp_path: Path) -> None:
+    content = "\n".join(["CCl", "c1ccccc1", "BrCC"] * 4)
+    form, _, report = opened(put(tmp_path, "my_smiles.txt", content))
+    assert form.tokens.kind == "smiles"
+    assert "because of the name 'my_smiles.txt' (--tokens)" in report[1]
+    assert opened(put(tmp_path, "names.txt", content))[0].tokens.kind == "characters"
+    table = put(tmp_path, "smiles.csv", "name\n" + content)
+    assert opened(table, text="name")[0].tokens.kind == "characters"
+
+
 def test_alphabets_of_fasta_files(tmp_path: Path) -> None:
     aligned, _, _ = opened(put(tmp_path, "a.fa", ">one\nMK-V\n>two\nM..V\n"))
     assert aligned.tokens.kind == "characters"

@@ -45,7 +45,7 @@ def choose_tokens(file: SequenceFile, records: Sequence[Record], path: Path, col
     Args:
         file: The kind of file.
         records: The rows.
-        path: The file, for messages.
+        path: The file; its name may say that the rows are SMILES.
         column: The name of the column or entry with the rows. Default: none.
 
     Raises:
@@ -55,8 +55,9 @@ def choose_tokens(file: SequenceFile, records: Sequence[Record], path: Path, col
         return "items", "because the rows are lists"
     if isinstance(file, Fasta):
         return _residues(records, path), "because of the letters of this FASTA file"
-    if file.suffix in SMILES or "smiles" in column.lower():
-        return "smiles", f"because of the name {column or file.suffix!r}"
+    name = column or path.name
+    if file.suffix in SMILES or "smiles" in name.lower():
+        return "smiles", f"because of the name {name!r}"
     characters = set().union(*(set(record.text) for record in records))
     if len(characters) > _MOST_CHARACTERS:
         return "bytes", f"because there are {len(characters):,} different characters"
