@@ -29,7 +29,7 @@ DIRECT = {
     "given": ["sampling", "data"],
     "prediction": ["evaluate", "data"],
     "sampling_run": ["evaluate", "given"],
-    "model_parts": ["storage"],
+    "model_parts": ["storage", "sampling"],
     "marginals": ["evaluate", "given"],
     "surprise": ["prediction"],
     "model_questions": ["marginals", "sampling_run", "surprise", "model_parts"],

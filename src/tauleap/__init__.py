@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         testing,
         training,
     )
+    from tauleap.evaluate import tune
     from tauleap.fitting import fit
     from tauleap.model import Model
     from tauleap.observed import Observed
@@ -61,6 +62,7 @@ __all__ = [
     "sampling",
     "testing",
     "training",
+    "tune",
 ]
 
 _HOMES = {
@@ -70,6 +72,7 @@ _HOMES = {
     "Model": "tauleap.model",
     "load": "tauleap.pretrained",
     "fit": "tauleap.fitting",
+    "tune": "tauleap.evaluate",
 }
 _MODULES = (
     *("data", "noise", "network", "denoise", "objective", "sampling", "evaluate", "testing"),

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from tauleap import _check, _device
-from tauleap._defaults import SAMPLING_STEPS
 from tauleap.data import Dataset
 from tauleap.data.memory import restore, restore_completed
 from tauleap.data.observed_cells import known_cells
@@ -51,7 +50,8 @@ class Model(ModelQuestions):
         self,
         n: int,
         *,
-        steps: int = SAMPLING_STEPS,
+        steps: int | None = None,
+        tol: float | None = None,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         temperature: float = 1.0,
@@ -67,7 +67,10 @@ class Model(ModelQuestions):
 
         Args:
             n: number of samples.
-            steps: the largest number of sampling steps; the network's error limits the gain of more. Default: 100.
+            steps: the largest number of sampling steps; the network's error limits the gain of more. Default: 100, or
+                as many as ``tol`` needs.
+            tol: the largest predicted error of the steps in nats per row, instead of ``steps``; the model must be tuned
+                (see :func:`tauleap.tune`). Default: none.
             sampler: the sampler. Default: see :meth:`sampling_plan`.
             grid: the times of the steps. Default: see :meth:`sampling_plan`.
             temperature: divides the logits (see :class:`tauleap.denoise.Tempered`). Default: 1.
@@ -91,7 +94,8 @@ class Model(ModelQuestions):
             raise ValueError("the model has no shape, which sampling needs: write Model(..., shape=...)")
         columns = None if given is None else GivenColumns.of(self.form, given, self.num_states, self.dependencies)
         size = self._batch_size(batch_size, guidance)
-        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, progress)
+        options = {"progress": progress, "tol": tol, "tuning": self.tuning}
+        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, **options)
         drawn = run.draw((n, *self.shape), given=columns)
         if states:
             return drawn.x
@@ -104,7 +108,8 @@ class Model(ModelQuestions):
     def sampling_plan(
         self,
         *,
-        steps: int = SAMPLING_STEPS,
+        steps: int | None = None,
+        tol: float | None = None,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         sites: int | None = None,
@@ -116,7 +121,8 @@ class Model(ModelQuestions):
         FirstHitting()
 
         Args:
-            steps: the largest number of steps. Default: 100.
+            steps: the largest number of steps. Default: 100, or as many as ``tol`` needs.
+            tol: the largest predicted error in nats per row, instead of ``steps``. Default: none.
             sampler: a sampler instead of the selected one. Default: None.
             grid: times instead of the selected ones. Default: None.
             sites: number of sites per row that are drawn. Default: all of them.
@@ -125,7 +131,8 @@ class Model(ModelQuestions):
             The plan, whose ``reason`` explains the selection.
         """
         every = math.prod(self.shape or (1,)) if sites is None else _check.integer("sites", sites, least=0)
-        return choose_sampling(self.process, every, steps=steps, sampler=sampler, grid=grid)
+        options = {"steps": steps, "tol": tol, "sampler": sampler, "grid": grid, "tuning": self.tuning}
+        return choose_sampling(self.process, every, **options)
 
     @_device.cpu_by_default
     def complete(
@@ -133,7 +140,8 @@ class Model(ModelQuestions):
         x: Any,
         observed: Any = None,
         *,
-        steps: int = SAMPLING_STEPS,
+        steps: int | None = None,
+        tol: float | None = None,
         sampler: Sampler | None = None,
         grid: Iterable[float] | Tensor | None = None,
         temperature: float = 1.0,
@@ -152,7 +160,8 @@ class Model(ModelQuestions):
                 of a Dataset) are always drawn.
             observed: bool, like x or like one row, true where the value of x is known; or names of columns. The other
                 values are drawn. Default: every value that is not missing is known.
-            steps: see :meth:`sample`; so are the following arguments. Default: 100.
+            steps: see :meth:`sample`; so are the following arguments. Default: 100, or as many as ``tol`` needs.
+            tol: the largest predicted error in nats per row. Rows with fewer unknown values need fewer steps.
             sampler: the sampler. Default: None, selected.
             grid: the times of the steps. Default: None, selected.
             temperature: divides the logits. Default: 1.
@@ -178,7 +187,8 @@ class Model(ModelQuestions):
         if condition is not None:
             condition = condition.repeat(variants, *(1,) * (condition.ndim - 1))
         size = self._batch_size(batch_size, guidance)
-        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, progress)
+        options = {"progress": progress, "tol": tol, "tuning": self.tuning}
+        run = SamplingRun(self.reverse, size, steps, sampler, grid, temperature, seed, condition, guidance, **options)
         parts = run.draw(tuple(given.values.shape), given).x.reshape(variants, len(data), *data.shape)
         if states or (self.kind.name == "tensor" and data.source is None):
             return parts[0] if variants == 1 else parts

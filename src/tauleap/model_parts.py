@@ -22,6 +22,7 @@ from tauleap.denoise import Denoiser
 from tauleap.network.labels import num_labels
 from tauleap.noise import ForwardProcess
 from tauleap.reverse import ReverseProcess
+from tauleap.sampling import Tuning, tuning_from_config
 from tauleap.storage.save import save
 
 _M = TypeVar("_M", bound="ModelParts")
@@ -77,6 +78,24 @@ class ModelParts(ABC):
     def dependencies(self) -> list[Dependency]:
         """Which columns of a table followed from others in all training rows, as ``tauleap.fit`` found."""
         return [Dependency.from_config(each) for each in self.about.get("dependencies", [])]
+
+    @property
+    def tuning(self) -> Tuning | None:
+        """The predicted errors of sampling steps, which :func:`tauleap.tune` sets; None for a model without them."""
+        config = self.about.get("tuning")
+        return None if config is None else tuning_from_config(config)
+
+    @tuning.setter
+    def tuning(self, value: Tuning | None) -> None:
+        if value is None:
+            self.about.pop("tuning", None)
+            return
+        if not isinstance(value, Tuning):
+            raise TypeError(f"tuning must be the result of tauleap.tune, got {type(value).__name__}")
+        problem = value.fit_problem(self.process, None if self.shape is None else math.prod(self.shape))
+        if problem is not None:
+            raise ValueError(f"tuning does not fit the model: {problem}")
+        self.about["tuning"] = value.config()
 
     @property
     def num_labels(self) -> int | None:

@@ -95,7 +95,7 @@ class ModelQuestions(ModelParts, ABC):
             raise ValueError(
                 f"batches is for absorbing noise, and the model has {type(self.process).__name__}: write steps=..."
             )
-        grid = choose_sampling(self.process, rows[0].numel(), steps=steps).grid
+        grid = choose_sampling(self.process, rows[0].numel(), steps=steps, tuning=self.tuning).grid
         return path_log_prob(self.reverse, rows, grid=grid, draws=orders, **options)
 
     @_device.cpu_by_default
@@ -154,7 +154,8 @@ class ModelQuestions(ModelParts, ABC):
             options = {"samples": samples, "batch_size": size, "condition": condition, "generator": generator}
             joint = joint_of_sites(self.reverse, self.shape, question.sites, question.sizes, question.sets, **options)
         else:
-            run = SamplingRun(self.reverse, size, steps, seed=seed, condition=repeated(condition, samples))
+            options = {"condition": repeated(condition, samples), "tuning": self.tuning}
+            run = SamplingRun(self.reverse, size, steps, seed=seed, **options)
             drawn = run.draw((samples, *self.shape), question.observed(self.shape, samples))
             joint = counted_joint(drawn.x, question.sites, question.sizes, question.sets)
         return question.frame(joint)

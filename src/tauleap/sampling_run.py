@@ -10,7 +10,6 @@ from typing import NamedTuple
 from torch import Tensor
 
 from tauleap import _check, _device
-from tauleap._defaults import SAMPLING_STEPS
 from tauleap._seeds import derive_seed
 from tauleap._shapes import States
 from tauleap.denoise import Guided, Tempered
@@ -19,7 +18,7 @@ from tauleap.given import GivenColumns
 from tauleap.network.labels import num_labels
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
-from tauleap.sampling import Sampler, choose_sampling, sample
+from tauleap.sampling import Sampler, Tuning, choose_sampling, sample
 
 
 class DrawnStates(NamedTuple):
@@ -36,7 +35,7 @@ class SamplingRun:
     Args:
         reverse: The reverse process of the model.
         batch_size: Rows per batch.
-        steps: The largest number of steps. Default: 100.
+        steps: The largest number of steps. Default: 100, or as many as ``tol`` needs.
         sampler: The sampler. Default: None, selected.
         grid: The times of the steps. Default: None, selected.
         temperature: Divides the logits. Default: 1.
@@ -44,11 +43,13 @@ class SamplingRun:
         condition: The input of a conditional network, one entry per row. Default: None.
         guidance: The guidance scale. Default: 1.
         progress: Whether to show a progress bar. Default: false.
+        tol: The largest predicted error, in nats per row. Default: None, not limited.
+        tuning: The tuning of the model. Default: None.
     """
 
     reverse: ReverseProcess
     batch_size: int
-    steps: int = SAMPLING_STEPS
+    steps: int | None = None
     sampler: Sampler | None = None
     grid: Iterable[float] | Tensor | None = None
     temperature: float = 1.0
@@ -56,6 +57,8 @@ class SamplingRun:
     condition: Tensor | None = None
     guidance: float = 1.0
     progress: bool = False
+    tol: float | None = None
+    tuning: Tuning | None = None
 
     def draw(
         self, shape: tuple[int, ...], observed: Observed | None = None, *, given: GivenColumns | None = None
@@ -78,7 +81,15 @@ class SamplingRun:
             sites = math.prod(shape[1:])
             if observed is not None and shape[0] > 0:
                 sites = int((~observed.mask).flatten(1).sum(1).max())
-            plan = choose_sampling(reverse.process, sites, steps=self.steps, sampler=self.sampler, grid=self.grid)
+            plan = choose_sampling(
+                reverse.process,
+                sites,
+                steps=self.steps,
+                sampler=self.sampler,
+                grid=self.grid,
+                tol=self.tol,
+                tuning=self.tuning,
+            )
             drawn = sample(
                 reverse,
                 plan.sampler,

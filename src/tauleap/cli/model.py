@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import math
 from pathlib import Path
 
@@ -53,6 +54,16 @@ def fingerprint(model: Model) -> str:
         digest.update(name.encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(dtype=torch.uint8).numpy().tobytes())
     return digest.hexdigest()
+
+
+def tuning_digest(model: Model) -> str | None:
+    """Return a digest of the model's tuning, which decides the steps; None if it has none.
+
+    Args:
+        model: The model.
+    """
+    tuning = model.tuning
+    return None if tuning is None else hashlib.sha256(json.dumps(tuning.config()).encode()).hexdigest()
 
 
 def rows_at_once(model: Model, given: int | None, *, memory: float | None = None, evaluations: int = 1) -> int:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from typing_extensions import Doc
 
 from tauleap import _shipped
+from tauleap._defaults import SAMPLING_STEPS
 from tauleap.cli.help import Metavar
 
 RunFolder = Annotated[
@@ -22,8 +23,18 @@ DeviceName = Annotated[
     str, Doc("Device: cpu, cuda, cuda:1, mps, ... Default: auto, the accelerator if there is one."), Metavar("DEVICE")
 ]
 Steps = Annotated[
-    int,
-    Doc("Largest number of sampling steps, >= 1. More take longer; beyond some number the network's error dominates."),
+    int | None,
+    Doc(
+        "Largest number of sampling steps, >= 1. More take longer; beyond some number the network's error dominates. "
+        f"Default: {SAMPLING_STEPS}, or as many as --tol needs."
+    ),
+]
+Tolerance = Annotated[
+    float | None,
+    Doc(
+        "Largest predicted error of the sampling steps in nats per row, > 0, instead of --steps, for a tuned model "
+        "(see `tauleap tune`). Default: no tolerance."
+    ),
 ]
 SamplerOption = Annotated[
     str | None,
@@ -110,6 +121,21 @@ def at_least(option: str, value: int, least: int) -> int:
     if value < least:
         raise ValueError(f"{option} must be >= {least}, got {value}")
     return value
+
+
+def check_steps(steps: int | None, tol: float | None) -> None:
+    """Raise ValueError unless at most one of two options is given, and it is in its range.
+
+    Args:
+        steps: The value of ``--steps``.
+        tol: The value of ``--tol``.
+    """
+    if steps is not None:
+        at_least("--steps", steps, 1)
+    if tol is not None and not 0 < tol < math.inf:
+        raise ValueError(f"--tol must be a finite number > 0, got {tol}")
+    if steps is not None and tol is not None:
+        raise ValueError("--tol decides the number of steps, so it excludes --steps: write only one of them")
 
 
 def check_temperature(temperature: float) -> None:

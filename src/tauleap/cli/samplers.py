@@ -18,6 +18,7 @@ SamplerName = Literal[
     "extrapolated",
     "first-jump",
     "first-hitting",
+    "planned",
     "next-reaction",
     "uniformization",
 ]
@@ -27,6 +28,7 @@ SamplerChoice = Annotated[
 _OPTIONS: dict[str, tuple[str, type]] = {
     "ancestral": ("look_ahead", float),
     "tau-leaping": ("multiple_jumps", str),
+    "planned": ("order", str),
     "trapezoidal": ("theta", float),
     "next-reaction": ("step", float),
 }
@@ -63,6 +65,7 @@ def make_sampler(
         "extrapolated": sampling.Extrapolated,
         "first-jump": sampling.FirstJump,
         "first-hitting": sampling.FirstHitting,
+        "planned": sampling.Planned,
         "next-reaction": sampling.NextReaction,
         "uniformization": sampling.Uniformization,
     }
@@ -76,27 +79,29 @@ def make_sampler(
 
 def plan_of(
     model: Model,
-    steps: int,
+    steps: int | None,
     name: SamplerName | None,
     option: str | None,
     correctors: int,
     scale: float = 1.0,
     start: float = 1.0,
+    tol: float | None = None,
 ) -> tuple[SamplingPlan, SamplerName, str | None]:
     """Return the sampler, grid and final step of a request, and the name and option of the sampler for its record.
 
     Args:
         model: The model.
-        steps: The largest number of steps.
+        steps: The largest number of steps; None for the default, or as many as ``tol`` needs.
         name: The sampler; None for the model's own selection.
         option: The sampler's option.
         correctors: Corrector steps after each step. They need steps, so first hitting is not selected with them.
         scale: The length of a corrector step, in steps of the sampler. Default: 1.
         start: The time below which correctors run. Default: 1.
+        tol: The largest predicted error, in nats per row. Default: None, not limited.
     """
     with_steps: SamplerName | None = "ancestral" if name is None and correctors > 0 else name
     sampler = make_sampler(with_steps, option, correctors, scale, start)
-    plan = model.sampling_plan(steps=steps, sampler=sampler)
+    plan = model.sampling_plan(steps=steps, tol=tol, sampler=sampler)
     if name is not None:
         return plan, name, option
     if with_steps is None:
@@ -120,6 +125,8 @@ def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:
 
     if isinstance(sampler, sampling.FirstHitting):
         return "first-hitting", None
+    if isinstance(sampler, sampling.Planned):
+        return "planned", None
     if isinstance(sampler, sampling.Ancestral):
         return "ancestral", None if sampler.look_ahead == 0 else f"look_ahead={sampler.look_ahead!r}"
     raise TypeError(f"{sampler!r} has no name on the command line")

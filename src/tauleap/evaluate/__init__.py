@@ -20,6 +20,7 @@ from tauleap.evaluate.moments import Moments, grouped
 from tauleap.evaluate.order_likelihood import order_log_prob
 from tauleap.evaluate.path_likelihood import path_log_prob
 from tauleap.evaluate.per_row import Completions, row_hellinger, row_outliers
+from tauleap.evaluate.tune import tune
 
 if TYPE_CHECKING:
     from tauleap.evaluate import plots, pushforward
@@ -48,6 +49,7 @@ __all__ = [
     "pushforward",
     "row_hellinger",
     "row_outliers",
+    "tune",
 ]
 
 _MODULES = ("plots", "pushforward")

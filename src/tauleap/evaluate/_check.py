@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor
 
 from tauleap import _check
 from tauleap._shapes import States
+from tauleap.network.labels import num_labels
 from tauleap.reverse import ReverseProcess
 
 
@@ -46,15 +48,26 @@ def complete_rows(model: object, rows: Any) -> States:
     Raises:
         ValueError: No row is complete.
     """
+    return labelled_rows(model, rows)[0]
+
+
+def labelled_rows(model: object, rows: Any) -> tuple[States, Tensor | None]:
+    """Return the rows without missing values as states, and their labels if the model takes them.
+
+    Raises:
+        ValueError: No row is complete.
+    """
     if isinstance(model, HasReverse):
         data = model.encode(rows)
         complete = data.known().flatten(1).all(1).nonzero().flatten()
         if not len(complete):
             raise ValueError("every row has a missing value: give rows without missing values")
-        return data.rows(complete)
+        takes_labels = num_labels(getattr(model.reverse.denoiser, "network", None)) is not None
+        labels = data.condition if takes_labels else None
+        return data.rows(complete), None if labels is None else labels[complete]
     reverse = reverse_of(model, "rows")
     x0 = _check.states(rows, reverse.process.num_states, name="rows")
     if x0.ndim < 2 or x0.numel() == 0:
         raise ValueError(f"rows must be states (n, *shape) with n >= 1, got shape {tuple(x0.shape)}")
     reverse.process.check_data(x0)
-    return x0.to(torch.int64)
+    return x0.to(torch.int64), None

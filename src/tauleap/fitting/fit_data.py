@@ -32,6 +32,7 @@ from tauleap.data.text import TextFormat
 from tauleap.denoise import Denoiser
 from tauleap.fitting.measure import measured_model, seconds_for_measuring
 from tauleap.fitting.split import split_rows
+from tauleap.fitting.tuning import seconds_for_tuning, tune_cheaply
 from tauleap.fitting.user_modules import check_own
 from tauleap.model import Model
 from tauleap.noise import ForwardProcess
@@ -144,7 +145,8 @@ def fit(
 
     Returns:
         The model of the checkpoint with the lowest bits/dim on held-out rows, or the last one if none is significantly
-        better. ``model.about`` has the measurements. After Ctrl-C, the model is measured and returned as it is.
+        better. ``model.about`` has the measurements. The model is tuned (see :func:`tauleap.tune`) if the held-out rows
+        suffice at 3 % of the cost of training. After Ctrl-C, the model is measured and returned as it is.
 
     Raises:
         ValueError: The data or an argument is not valid; for a table, all problems are listed.
@@ -226,7 +228,8 @@ def fit(
     console = Console(quiet=not (progress and fabric.is_global_zero))
     for line in (*report, *choice.reasons):
         console.print(printable(line), markup=False, highlight=False, soft_wrap=True)
-    end = began + seconds - seconds_for_measuring(seconds)
+    tuning = seconds_for_tuning(seconds)
+    end = began + seconds - seconds_for_measuring(seconds) - tuning
 
     with _folder_of(out) as folder, explaining_full_disk(folder):
         run = replace(run, out=folder)
@@ -245,10 +248,14 @@ def fit(
                 held_out,
                 seed=seed,
                 began=began,
-                end=began + seconds,
+                end=began + seconds - tuning,
                 load_model=load_model,
             )
-            model.about = beside | model.about | {"seconds": time.monotonic() - began}
+            model.about = beside | model.about
+            if not result.stopped.startswith("SIG"):
+                trained = result.step * recipe.settings.batch_size
+                tune_cheaply(model, held_out, trained, seed, **({} if minutes is None else {"seconds": tuning}))
+            model.about["seconds"] = time.monotonic() - began
             if out is not None:
                 _files.replace_symlink(folder / "latest", best.name)
                 write_report(folder, best, model.about)

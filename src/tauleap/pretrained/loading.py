@@ -142,6 +142,10 @@ def _load(
     model = Model(process, denoiser, shape=config["shape"], **meaning)
     model.about = model.about or read_report(run, folder)
     try:
+        model.tuning = model.tuning
+    except ValueError as error:
+        raise ValueError(f"its tuning is invalid: {error}") from error
+    try:
         model.reverse.load_state_dict(weights, strict=True)
     except RuntimeError as error:
         problem = f"does not fit {CONFIG}: {error}"

@@ -15,7 +15,7 @@ from typing import Any
 from tauleap import _files
 from tauleap._files import safe_read
 from tauleap._files.manifest import MANIFEST
-from tauleap.storage.save import has_right_checksum, with_checksum
+from tauleap.storage.save import CONFIG, config_bytes, has_right_checksum, with_checksum
 
 LATEST = "latest"
 REPORT = "report.json"
@@ -75,6 +75,40 @@ def write_report(run: Path, checkpoint: Path, about: Mapping[str, Any]) -> None:
     content = json.dumps(report, indent=2, allow_nan=False)
     with _files.atomic_write(run / REPORT) as file:
         file.write(content.encode() + b"\n")
+
+
+def check_storable(folder: Path) -> None:
+    """Raise ValueError unless :func:`store_about` can change the report of the model in a folder.
+
+    Args:
+        folder: The folder of a run or of a saved model.
+    """
+    if (folder / MANIFEST).is_file():
+        raise ValueError(
+            f"{folder} is a checkpoint, which is never changed: write the folder of its run, or --out FOLDER"
+        )
+
+
+def store_about(folder: Path, about: Mapping[str, Any]) -> None:
+    """Replace the report of the model in a folder: in its configuration, or beside the latest checkpoint of a run.
+
+    Args:
+        folder: The folder of a run or of a saved model.
+        about: The report, as JSON values.
+
+    Raises:
+        ValueError: It is the folder of a checkpoint.
+    """
+    check_storable(folder)
+    if not (folder / CONFIG).is_file():
+        checkpoint = latest_checkpoint(folder)
+        if checkpoint is None:
+            raise FileNotFoundError(f"{folder} holds no model: write the folder of a run or of a saved model")
+        return write_report(folder, checkpoint, about)
+    config = safe_read.read_json(folder / CONFIG, inside=folder)
+    with _files.atomic_write(folder / CONFIG) as file:
+        file.write(config_bytes(config | {"about": dict(about)}))
+    return None
 
 
 def read_report(run: Path, checkpoint: Path) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from tauleap.sampling.planned import Planned
 from tauleap.sampling.sampler import Sampler, StepInfo
 from tauleap.sampling.tau_leaping import TauLeaping
 from tauleap.sampling.trapezoidal import Trapezoidal
+from tauleap.sampling.tuning import TimeTuning, TunedNumbers, Tuning, UnmaskingTuning, tuning_from_config
 from tauleap.sampling.uniformization import Uniformization
 
 __all__ = [
@@ -28,14 +29,19 @@ __all__ = [
     "SamplingPlan",
     "StepInfo",
     "TauLeaping",
+    "TimeTuning",
     "Trace",
     "Trapezoidal",
+    "TunedNumbers",
+    "Tuning",
     "Uniformization",
+    "UnmaskingTuning",
     "WithCorrector",
     "choose_sampling",
     "geometric_grid",
     "noise_grid",
     "run_corrector",
     "sample",
+    "tuning_from_config",
     "uniform_grid",
 ]

@@ -15,7 +15,9 @@ from tauleap.sampling.ancestral import Ancestral
 from tauleap.sampling.final import Final
 from tauleap.sampling.first_hitting import FirstHitting
 from tauleap.sampling.grid import check_grid, geometric_grid, noise_grid, uniform_grid
+from tauleap.sampling.planned import Planned
 from tauleap.sampling.sampler import Sampler
+from tauleap.sampling.tuning import TimeTuning, TunedNumbers, Tuning, UnmaskingTuning
 
 END = 1e-3
 """The last time of a grid: the sites are drawn independently there, so little noise may be left."""
@@ -38,13 +40,15 @@ class SamplingPlan:
     grid: tuple[float, ...]
     """The times, from the first to the last."""
     grid_name: str
-    """"uniform", "geometric", "noise", "given", or "exact" where the sampler needs the two ends alone."""
+    """"uniform", "geometric", "noise", "tuned", "given", or "exact" where the sampler needs the two ends alone."""
     final: Final
     """The treatment of the noise left at the last time, as :func:`tauleap.sample` takes it."""
     evaluations: int | None
     """The largest number of network evaluations per sample; None where the sampler decides it."""
     reason: str
     """Why this was selected."""
+    error: float | None = None
+    """The error that the tuning predicts, in nats per row; None without tuning."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection for scripts."""
@@ -57,6 +61,7 @@ class SamplingPlan:
             "final": self.final,
             "evaluations": self.evaluations,
             "reason": self.reason,
+            "error": self.error,
         }
 
     def __str__(self) -> str:
@@ -69,44 +74,60 @@ def choose_sampling(
     process: ForwardProcess,
     sites: int,
     *,
-    steps: int = SAMPLING_STEPS,
+    steps: int | None = None,
     sampler: Sampler | None = None,
     grid: Iterable[float] | Tensor | None = None,
+    tol: float | None = None,
+    tuning: Tuning | None = None,
 ) -> SamplingPlan:
     """Return the sampler, the grid and the final step for a process.
 
     Absorbing noise with no more sites than steps gets ``FirstHitting``, which is exact for the model's chain and has
-    one evaluation per site. Everything else gets ancestral steps, one evaluation each, from t = 1 to 0.001: up to 32
-    of them on the uniform grid for absorbing noise and on the geometric grid for other noise, more of them on
-    ``noise_grid`` for absorbing noise and on the uniform grid for other noise.
+    one evaluation per site. Otherwise a tuned model gets the steps with the smallest predicted error: for absorbing
+    noise ``Planned`` with the best numbers of sites, for other noise ancestral steps at the best times, down to 0.
+
+    Everything else gets ancestral steps, one evaluation each, from t = 1 to 0.001: up to 32 of them on the uniform grid
+    for absorbing noise and on the geometric grid for other noise, more of them on ``noise_grid`` for absorbing noise
+    and on the uniform grid for other noise.
 
     Args:
         process: The noise of the model.
         sites: How many sites of a sample are drawn; those that are observed do not count.
-        steps: The largest number of steps. Default: 100.
+        steps: The largest number of steps. Default: 100, or as many as ``tol`` needs.
         sampler: A sampler to use instead. Default: None, the selected one.
         grid: Decreasing times to use instead of ``steps``. Default: None.
+        tol: The largest predicted error, in nats per row summed over the steps, > 0, instead of ``steps``. It needs
+            ``tuning``. Default: None.
+        tuning: The result of ``tauleap.tune`` for the model. Default: None, not tuned.
 
     Returns:
         The plan: sampler, grid, final step and reason.
 
     Raises:
-        ValueError: The sampler does not fit the process, or the grid does not decrease.
+        ValueError: The sampler does not fit the process, the grid does not decrease, or ``tol`` is not positive, is
+            combined with ``steps``, ``grid`` or another sampler, or has no tuning.
 
     >>> from tauleap.noise import Absorbing, LogLinear
     >>> choose_sampling(Absorbing(5, LogLinear()), sites=16).sampler
     FirstHitting()
     """
-    steps = _check.integer("steps", steps, least=1)
+    if tol is not None:
+        _check_tol(tol, steps, sampler, grid, tuning)
+    steps = SAMPLING_STEPS if steps is None else _check.integer("steps", steps, least=1)
     if sampler is not None:
         if not isinstance(sampler, Sampler):
             raise TypeError(f"sampler must be a Sampler such as Ancestral(), got {sampler!r}")
         sampler.check(process)
     absorbing = process.mask is not None
-    if grid is None and (isinstance(sampler, FirstHitting) or (sampler is None and absorbing and sites <= steps)):
+    few = absorbing and sites <= (0 if tol is not None else steps)
+    if grid is None and (isinstance(sampler, FirstHitting) or (sampler is None and few)):
         count = f"{sites} sites are no more than {steps} steps"
         reason = f"exact for absorbing noise, {count}" if sampler is None else "as given, exact for absorbing noise"
         return SamplingPlan(FirstHitting(), (1.0, 0.0), "exact", "none", sites, reason)
+    if grid is None and tuning is not None and sites > 0:
+        tuned = _tuned(tuning, sites, steps, tol, sampler)
+        if tuned is not None:
+            return tuned
     if grid is not None:
         times, name = check_grid(grid), "given"
     elif absorbing and steps > FEW_STEPS:
@@ -120,3 +141,37 @@ def choose_sampling(
     evaluations = len(times) if isinstance(sampler, Ancestral) else None
     final: Final = "none" if times[-1] == 0 else "sample"  # at time 0 no noise is left
     return SamplingPlan(sampler, tuple(times), name, final, evaluations, reason)
+
+
+def _tuned(tuning: Tuning, sites: int, steps: int, tol: float | None, sampler: Sampler | None) -> SamplingPlan | None:
+    """Return the plan of a tuned model; None for a sampler whose error was not measured."""
+    if isinstance(tuning, UnmaskingTuning) and sampler is None:
+        number = min(steps, sites) if tol is None else tuning.steps(tol, sites)
+        planned = Planned(numbers=TunedNumbers(tuning, number if tol is None else None, tol))
+        made: tuple[Sampler, tuple[float, ...]] = planned, tuple(uniform_grid(number, end=0.0).tolist())
+    elif isinstance(tuning, TimeTuning) and (sampler is None or _is_plain(sampler)):
+        number = steps if tol is None else tuning.steps(tol)
+        made = Ancestral(), tuning.grid(number)
+    else:
+        return None
+    error = tuning.error(number, sites)
+    reason = f"predicted error {error:.3g} nats per row, as tuned"
+    return SamplingPlan(*made, "tuned", "none", number, reason, error)
+
+
+def _is_plain(sampler: Sampler) -> bool:
+    return isinstance(sampler, Ancestral) and sampler.look_ahead == 0
+
+
+def _check_tol(tol: float, steps: int | None, sampler: Sampler | None, grid: object, tuning: Tuning | None) -> None:
+    _check.positive("tol", tol)
+    for name, value in (("steps", steps), ("grid", grid)):
+        if value is not None:
+            raise ValueError(f"tol decides the steps, so it excludes {name}: write only one of them")
+    if tuning is None:
+        raise ValueError(
+            "tol needs a tuned model, which predicts the error of its steps: write tauleap.tune(model, rows) with "
+            "held-out rows, or run `tauleap tune MODEL DATA`"
+        )
+    if sampler is not None and not (_is_plain(sampler) and isinstance(tuning, TimeTuning)):
+        raise ValueError(f"tol is for the sampler that was tuned, got {sampler!r}: leave sampler out")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from itertools import accumulate
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
 import torch
 from jaxtyping import Bool, Float, Int64
@@ -21,6 +23,8 @@ from tauleap.sampling.sampler import Sampler, StepInfo
 _NEED = "Planned() fills masked sites, which only Absorbing noise has", "write Ancestral()"
 Order = Literal["random", "confidence", "margin", "entropy"]
 _ROUNDING = 1e-9
+Numbers: TypeAlias = Callable[[int], Sequence[int]]
+"""Return how many sites each step fills, for a number of sites that are not observed."""
 
 
 class Selection(NamedTuple):
@@ -36,10 +40,12 @@ class Planned(Sampler):
     """Fill exact numbers of masked sites per step, selected before they are drawn. For absorbing noise.
 
     At time s, exactly the fraction ``1 - alpha(s)`` of the sites of a row that are not observed is masked, rounded to a
-    whole number; ancestral steps have this number on average. The sites to fill are selected from the posterior given
-    the revealed sites, and then drawn independently. One site at a time this is exact for the exact posterior, in any
-    order. Several sites at once miss their dependence: by at most the sum of their entropies minus the largest of them,
-    in nats of relative entropy. ``info.entropy_bound`` has the mean of these sums over the samples.
+    whole number; ancestral steps have this number on average. With ``numbers``, each step fills the next of these
+    numbers of sites instead, whatever its times, and a step to time 0 fills the rest. The sites to fill are selected
+    from the posterior given the revealed sites, and then drawn independently. One site at a time this is exact for the
+    exact posterior, in any order. Several sites at once miss their dependence: by at most the sum of their entropies
+    minus the largest of them, in nats of relative entropy. ``info.entropy_bound`` has the mean of these sums over the
+    samples.
 
     ``bound`` limits that sum for each evaluation. A step then fills sites in as many evaluations as are needed, so that
     the grid ``[1.0, 0.0]`` suffices: the number of evaluations follows from the data.
@@ -54,10 +60,13 @@ class Planned(Sampler):
         bound: The largest sum of entropies minus the largest of them per evaluation, in nats, >= 0 (Ben-Hamu et al.
             2025). At 0 one site is filled per evaluation, or several of which the model is certain. Default: None, one
             evaluation per step.
+        numbers: How many sites each step fills: whole numbers >= 1 whose sum is the number of sites that are not
+            observed, such as (1, 2, 4); or a function that returns them for a number of such sites, for rows with
+            different numbers. Default: None, they follow from the times.
 
     Raises:
-        TypeError: ``bound`` is not a number.
-        ValueError: ``order`` has another value, or ``bound`` is negative.
+        TypeError: ``bound`` or one of ``numbers`` is not a number.
+        ValueError: ``order`` has another value, ``bound`` is negative, or one of ``numbers`` is below 1.
 
     >>> Planned("entropy", bound=0.1)
     Planned('entropy', bound=0.1)
@@ -65,11 +74,14 @@ class Planned(Sampler):
 
     order = 1.0
 
-    def __init__(self, order: Order = "random", bound: float | None = None) -> None:
+    def __init__(
+        self, order: Order = "random", bound: float | None = None, numbers: Sequence[int] | Numbers | None = None
+    ) -> None:
         if order not in get_args(Order):
             raise ValueError(f"order must be 'random', 'confidence', 'margin' or 'entropy', got {order!r}")
         self.by: Order = order
         self.bound = None if bound is None else _check.not_negative("bound", bound)
+        self.numbers = numbers if numbers is None or callable(numbers) else FixedNumbers(numbers)
 
     def check(self, process: ForwardProcess) -> None:
         mask_of(process, *_NEED)
@@ -86,12 +98,13 @@ class Planned(Sampler):
         generator: torch.Generator | None = None,
     ) -> tuple[States, StepInfo]:
         x = self.enter(reverse, x_t, t, s, observed)
-        out, plan = x.clone(), UnmaskingPlan.of(reverse.process, x, s, observed)
+        out, plan = x.clone(), UnmaskingPlan.of(reverse.process, x, s, observed, self.numbers)
         cost = torch.zeros(len(x), dtype=torch.float64, device=x.device)
         evaluated, going = 0, (plan.remaining(out) > 0).nonzero().squeeze(-1)
         while len(going):
             here_observed, here_condition = select_rows(observed, condition, going)
-            times = plan.times(out, t)[going]
+            # Given numbers have no times of their own.
+            times = plan.times(out, t if self.numbers is None else 1.0)[going]
             at = reverse.at(out[going], times, observed=here_observed, condition=here_condition, checked=True)
             evaluated += len(going)
             found = self.select(at.deferred().posterior, plan.masked(out)[going], plan.remaining(out)[going], generator)
@@ -135,7 +148,30 @@ class Planned(Sampler):
 
     def __repr__(self) -> str:
         bound = "" if self.bound is None else f", bound={self.bound:g}"
-        return f"Planned({self.by!r}{bound})"
+        numbers = "" if self.numbers is None else f", numbers={self.numbers!r}"
+        return f"Planned({self.by!r}{bound}{numbers})"
+
+
+class FixedNumbers:
+    """Return the same numbers of sites for rows that have as many unknown sites as their sum.
+
+    Args:
+        numbers: Whole numbers >= 1.
+    """
+
+    def __init__(self, numbers: Sequence[int]) -> None:
+        self.numbers = tuple(_check.integer("every entry of numbers", number, least=1) for number in numbers)
+
+    def __call__(self, sites: int) -> tuple[int, ...]:
+        if sites != sum(self.numbers):
+            raise ValueError(
+                f"numbers fill {sum(self.numbers)} sites, and a row has {sites} that are not observed: write numbers "
+                "with this sum, or a function of the number of sites"
+            )
+        return self.numbers
+
+    def __repr__(self) -> str:
+        return repr(self.numbers)
 
 
 @dataclass(frozen=True)
@@ -155,13 +191,26 @@ class UnmaskingPlan:
     target: Int64[Tensor, " n"]
 
     @classmethod
-    def of(cls, process: ForwardProcess, x: States, s: float, observed: Observed | None) -> UnmaskingPlan:
-        """Return the plan of a step to time s."""
+    def of(
+        cls, process: ForwardProcess, x: States, s: float, observed: Observed | None, numbers: Numbers | None = None
+    ) -> UnmaskingPlan:
+        """Return the plan of a step to time s, or of the next of the numbers of sites."""
         free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
-        free = free.flatten(1)
-        fraction = float(-torch.expm1(-process.schedule.total(s)))
-        target = (free.sum(1) * fraction + 0.5 + _ROUNDING).floor().long() if s > 0 else torch.zeros_like(free.sum(1))
-        return cls(process, mask_of(process, *_NEED), free, target)
+        free, mask = free.flatten(1), mask_of(process, *_NEED)
+        total = free.sum(1)
+        if s == 0:
+            return cls(process, mask, free, torch.zeros_like(total))
+        if numbers is None:
+            fraction = float(-torch.expm1(-process.schedule.total(s)))
+            return cls(process, mask, free, (total * fraction + 0.5 + _ROUNDING).floor().long())
+        target, masked = torch.zeros_like(total), (free & (x.flatten(1) == mask)).sum(1)
+        for sites in total.unique().tolist():
+            rows = total == sites
+            left = [sites - filled for filled in accumulate(numbers(sites))][::-1] if sites else [0]
+            after = torch.tensor(left, device=x.device)  # the numbers of masked sites after the steps, increasing
+            place = torch.searchsorted(after, masked[rows])  # the first that is not below the present number
+            target[rows] = after[(place - 1).clamp(min=0)]
+        return cls(process, mask, free, target)
 
     def masked(self, x: States) -> Bool[Tensor, "n sites"]:
         """Return which sites can be filled."""
@@ -174,8 +223,13 @@ class UnmaskingPlan:
     def times(self, x: States, latest: float) -> Float[Tensor, " n"]:
         """Return the time at which as many sites are masked on average as now in each row, for networks that take t."""
         fraction = self.masked(x).sum(1) / self.free.sum(1).clamp(min=1)
-        noise = -torch.log1p(-fraction.to(torch.float64).clamp(max=1 - 2.0**-53))
-        return self.process.schedule.inverse_total(noise).clamp(max=latest)
+        return time_of_fraction(self.process, fraction).clamp(max=latest)
+
+
+def time_of_fraction(process: ForwardProcess, fraction: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+    """Return the times, at most 1, at which these fractions of the sites are masked on average."""
+    noise = -torch.log1p(-fraction.to(torch.float64).clamp(max=1 - 2.0**-53))
+    return process.schedule.inverse_total(noise).clamp(max=1.0)
 
 
 def scores(logits: Float[Tensor, "n states"], order: Order) -> Float[Tensor, " n"]:

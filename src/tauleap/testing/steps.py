@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import torch
 from torch import Tensor
@@ -40,6 +40,24 @@ def step_errors(reverse: ReverseProcess, law: Tensor, grid: Iterable[float]) -> 
             drawn = (drawn[:, :, None] * site[:, None]).flatten(1)
         errors.append(torch.where(joint > 0, joint * (known / drawn.mT).log(), 0.0).sum())
     return torch.stack(errors)
+
+
+def mean_entropies(law: Tensor) -> list[float]:
+    """Return h(j) for j = 0, 1, ...: the mean entropy of a site given j others, over all sites and sets of others."""
+
+    def entropy(of: tuple[int, ...]) -> float:
+        rest = [site for site in range(law.ndim) if site not in of]
+        return float(torch.special.entr(law.sum(rest) if rest else law).sum())
+
+    out = []
+    for j in range(law.ndim):
+        each = [
+            entropy((*known, site)) - entropy(known)
+            for site in range(law.ndim)
+            for known in combinations([other for other in range(law.ndim) if other != site], j)
+        ]
+        out.append(sum(each) / len(each))
+    return out
 
 
 def relative_entropy(law: Tensor, other: Tensor) -> float:

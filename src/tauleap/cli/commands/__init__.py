@@ -16,6 +16,7 @@ from tauleap.cli.commands.info import Info
 from tauleap.cli.commands.sample import Sample
 from tauleap.cli.commands.score import Score
 from tauleap.cli.commands.train import Train
+from tauleap.cli.commands.tune import Tune
 
 
 @runtime_checkable
@@ -35,6 +36,7 @@ COMMANDS: dict[str, type[Command]] = {
     "complete": Complete,
     "evaluate": Evaluate,
     "score": Score,
+    "tune": Tune,
     "info": Info,
 }
 """The subcommands, in the order of the help."""

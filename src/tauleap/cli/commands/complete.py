@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
-from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
 from tauleap._formats import check_supported
 from tauleap._seeds import check_seed
@@ -20,9 +19,11 @@ from tauleap.cli.options import (
     SamplerOption,
     Steps,
     Temperature,
+    Tolerance,
     at_least,
     check_exists,
     check_run,
+    check_steps,
     check_temperature,
 )
 from tauleap.cli.samplers import SamplerChoice, check_option
@@ -40,7 +41,7 @@ class Complete:
 
     GROUPS: ClassVar = {
         "data": ("observed", "wildcard"),
-        "sampling": ("mode", "variants", "steps", "sampler", "sampler_option", "temperature", "seed"),
+        "sampling": ("mode", "variants", "steps", "tol", "sampler", "sampler_option", "temperature", "seed"),
         "resource": ("batch_size", "device"),
         "output": ("out", "json"),
     }
@@ -67,7 +68,8 @@ class Complete:
     of every state of each value."""
     variants: int = 1
     """Completions per row, >= 1."""
-    steps: Steps = SAMPLING_STEPS
+    steps: Steps = None
+    tol: Tolerance = None
     sampler: SamplerChoice = None
     sampler_option: SamplerOption = None
     temperature: Temperature = 1.0
@@ -83,7 +85,7 @@ class Complete:
     def run(self) -> None:
         """Check the options, complete the rows, and print where the files are."""
         at_least("--variants", self.variants, 1)
-        at_least("--steps", self.steps, 1)
+        check_steps(self.steps, self.tol)
         if self.batch_size is not None:
             at_least("--batch-size", self.batch_size, 1)
         check_seed(self.seed, name="--seed")
@@ -111,7 +113,7 @@ class Complete:
 
     def _check_prediction(self) -> None:
         """Raise ValueError for an option of sampling, which a prediction does not use."""
-        for name in ("variants", "steps", "sampler", "sampler_option", "temperature"):
+        for name in ("variants", "steps", "tol", "sampler", "sampler_option", "temperature"):
             field = next(field for field in dataclasses.fields(self) if field.name == name)
             if getattr(self, name) != field.default:
                 option = f"--{name.replace('_', '-')}"

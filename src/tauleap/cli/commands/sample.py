@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files import owned
 from tauleap._seeds import check_seed
 from tauleap.cli.help import Metavar
@@ -20,8 +19,10 @@ from tauleap.cli.options import (
     Shard,
     Steps,
     Temperature,
+    Tolerance,
     at_least,
     check_run,
+    check_steps,
     check_temperature,
 )
 from tauleap.cli.samplers import SamplerChoice, check_option
@@ -39,7 +40,7 @@ class Sample:
 
     GROUPS: ClassVar = {
         "sampling": (
-            *("n", "given", "steps", "sampler", "sampler_option", "temperature", "label", "guidance", "seed"),
+            *("n", "given", "steps", "tol", "sampler", "sampler_option", "temperature", "label", "guidance", "seed"),
             *("correctors", "corrector_scale", "corrector_start"),
         ),
         "resource": ("batch_size", "memory", "device", "shard"),
@@ -48,6 +49,7 @@ class Sample:
     EXAMPLES: ClassVar = (
         "tauleap sample toy -n 1000",
         "tauleap sample runs/adult -n 10000 --seed 1 --out more-samples",
+        "tauleap sample runs/adult --tol 0.05    # as many steps as a tuned model needs for this error",
         "tauleap sample runs/adult --given sex=Female age=30:40 'education=Bachelors|Masters'",
         "tauleap sample mnist-small -n 20 --label 0,1,2 --guidance 2",
         "tauleap sample runs/adult -n 1000000 --shard 1/4   # one of four processes, same --out for all",
@@ -59,7 +61,8 @@ class Sample:
     given: Annotated[tuple[str, ...], Metavar("COLUMN=VALUE ...")] = ()
     """Conditions on columns of a table: a value, a range of numbers LOW:HIGH or dates LOW..HIGH whose ends are included
     (either may be left out), categories A|B, or COLUMN= for a missing value. Default: none."""
-    steps: Steps = SAMPLING_STEPS
+    steps: Steps = None
+    tol: Tolerance = None
     sampler: SamplerChoice = None
     sampler_option: SamplerOption = None
     temperature: Temperature = 1.0
@@ -98,7 +101,7 @@ class Sample:
             raise ValueError(
                 f"--n must be <= {_MAX_SAMPLES:,}, got {self.n:,}: for more, run again with another --seed and --out"
             )
-        at_least("--steps", self.steps, 1)
+        check_steps(self.steps, self.tol)
         check_temperature(self.temperature)
         if not 0 < self.guidance < math.inf:
             raise ValueError(f"--guidance must be a finite number > 0, got {self.guidance}")

@@ -101,7 +101,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
     # One plan for all batches: that of the row with the most unknown sites.
     sites = int((~known).reshape(len(data), -1).sum(1).max())
     sampler = make_sampler(options.sampler, options.sampler_option)
-    plan = model.sampling_plan(steps=options.steps, sampler=sampler, sites=sites)
+    plan = model.sampling_plan(steps=options.steps, tol=options.tol, sampler=sampler, sites=sites)
     for variant, begin in with_progress_bar(work, "completing", show=not options.json):
         rows = incomplete[begin : begin + size]
         x[variant, rows] = model.complete(
@@ -110,6 +110,7 @@ def complete(options: Complete, model: Model, form: Format, data: Dataset, file:
             condition=None if data.condition is None or model.num_labels is None else data.condition[rows],
             steps=options.steps,
             sampler=plan.sampler,
+            grid=plan.grid if plan.grid_name == "tuned" else None,
             temperature=options.temperature,
             seed=derive_seed(options.seed, "rows", variant * len(incomplete) + begin),
             batch_size=len(rows),

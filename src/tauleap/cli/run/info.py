@@ -8,6 +8,7 @@ from typing import Any
 from tauleap.cli.commands.info import Info
 from tauleap.cli.model import load_model, rows_at_once
 from tauleap.cli.output import print_result
+from tauleap.cli.tuning import tuning_facts, tuning_line
 from tauleap.data import Format
 from tauleap.model import Model
 
@@ -50,6 +51,7 @@ def _facts(model: Model, form: Format, folder: Path) -> dict[str, Any]:
         "independent_bits_per_dim": about.get("independent_bits_per_dim"),
         "gain_over_independent": about.get("gain_over_independent"),
         "better_than_independent": about.get("better_than_independent"),
+        "tuning": None if model.tuning is None else tuning_facts(model.tuning),
         "data": _as_lines(about.get("data", [])),
         "dependencies": [[each.determinant, each.dependent] for each in model.dependencies],
         "choice": about.get("choice", []),
@@ -91,6 +93,8 @@ def _lines(facts: dict[str, Any]) -> list[str]:
             stderr = f" ± {found['stderr']:.4f}" if isinstance(found.get("stderr"), float) else ""
             words = "on held-out rows" if name == "bits/dim" else "under independent sites"
             lines.append(f"{name + ':':<9} {found['value']:.4f}{stderr} {words}")
+    if facts["tuning"] is not None:
+        lines.append(f"tuned:    {tuning_line(facts['tuning'])}")
     gain, better = facts["gain_over_independent"], facts["better_than_independent"]
     if isinstance(gain, dict) and isinstance(gain.get("value"), float) and isinstance(gain.get("stderr"), float):
         what = ""

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tauleap import _files
+from tauleap._defaults import SAMPLING_STEPS
 from tauleap._files.full_disk import explaining_full_disk
 from tauleap._files.printable import one_line
 from tauleap._seeds import derive_seed
@@ -23,7 +24,7 @@ from tauleap.cli.blocks import Blocks, ResumeResult, recorded_size, resume
 from tauleap.cli.commands.sample import Sample
 from tauleap.cli.given import Conditions, describe_conditions, parse_given
 from tauleap.cli.labels import cycled_labels, read_labels
-from tauleap.cli.model import fingerprint, load_model, rows_at_once
+from tauleap.cli.model import fingerprint, load_model, rows_at_once, tuning_digest
 from tauleap.cli.options import Shard
 from tauleap.cli.output import files_line, print_result
 from tauleap.cli.samplers import SamplerName, make_sampler, plan_of
@@ -61,6 +62,7 @@ class Request:
     end: float = 1e-3
     final: str = "sample"
     given: str | None = None
+    tuning: str | None = None
 
 
 class _Violations:
@@ -109,12 +111,14 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
     weights = fingerprint(model)
     size = rows_at_once(model, size, memory=options.memory, evaluations=1 if options.guidance == 1 else 2)
     plan, name, option = plan_of(
-        model, options.steps, options.sampler, options.sampler_option, options.correctors, scale, start
+        model, options.steps, options.sampler, options.sampler_option, options.correctors, scale, start, options.tol
     )
+    is_tuned = plan.grid_name == "tuned"
+    steps = SAMPLING_STEPS if options.steps is None else options.steps
     request = Request(
         model=weights,
         n=options.n,
-        steps=options.steps,
+        steps=len(plan.grid) - 1 if is_tuned else steps,
         sampler=name,
         temperature=options.temperature,
         seed=options.seed,
@@ -130,6 +134,7 @@ def run(options: Sample, out: Path, shard: Shard, scale: float, start: float) ->
         end=plan.grid[-1],
         final=plan.final,
         given=shlex.join(options.given) or None,
+        tuning=tuning_digest(model) if is_tuned else None,
     )
     conditions: Conditions | None = None
     if given is not None:
@@ -219,7 +224,7 @@ def _sample_block(
         x = model.sample(
             rows,
             steps=request.steps,
-            sampler=sampler,
+            sampler=None if request.grid == "tuned" else sampler,  # the tuning decides the sampler and the times
             temperature=request.temperature,
             seed=derive_seed(request.seed, "rows", first),
             batch_size=rows,

@@ -36,10 +36,12 @@ from tauleap.cli.output import files_line, print_result
 from tauleap.cli.resume_command import resume_command
 from tauleap.data import Format, LoadedData, open_data
 from tauleap.fitting import MINUTES, fit, longer
+from tauleap.fitting.tuning import tune_cheaply
 from tauleap.model import Model
-from tauleap.pretrained.runs import checkpoint_folders
+from tauleap.pretrained import load
+from tauleap.pretrained.runs import checkpoint_folders, write_report
 from tauleap.sampling import SamplingPlan
-from tauleap.training import NonFiniteError, Recipe, Run, Settings, is_first_rank, train
+from tauleap.training import NonFiniteError, Recipe, Result, Run, Settings, is_first_rank, train
 from tauleap.training.folder import SAMPLES, check_run_folder
 
 _SAMPLES = ((64, SAMPLING_STEPS), (16, SAMPLING_STEPS), (16, 50), (4, 50), (4, 25), (1, 25), (1, 5))
@@ -137,6 +139,8 @@ def run_recipe(options: Train) -> None:
         raise SystemExit(1) from error
     if not result.first:
         return
+    if not result.stopped.startswith("SIG"):
+        _tune_checkpoint(recipe, run, result)
     facts = {"run": str(run.folder), "step": result.step, "stopped": result.stopped}
     lines = [f"{result.stopped} at step {result.step}: {result.checkpoint}"]
     if result.stopped != "finished":
@@ -144,6 +148,17 @@ def run_recipe(options: Train) -> None:
     print_result(facts | {"checkpoint": str(result.checkpoint)} if options.json else lines)
     if result.stopped.startswith("SIG"):
         raise SystemExit(128 + signal.Signals[result.stopped])
+
+
+def _tune_checkpoint(recipe: Recipe, run: Run, result: Result) -> None:
+    """Tune the model of the last checkpoint on the held-out rows, at a small part of the cost of training."""
+    held_out = recipe.data()[1]
+    if held_out is None:
+        return
+    model = load(result.checkpoint)
+    trained = result.step * recipe.settings.batch_size
+    if tune_cheaply(model, held_out, trained, recipe.settings.seed):
+        write_report(run.folder, result.checkpoint, model.about)
 
 
 def train_on(

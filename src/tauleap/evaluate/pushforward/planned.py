@@ -17,7 +17,7 @@ from tauleap.sampling.planned import Planned, UnmaskingPlan, entropy_of, scores,
 @pushforward_step.register
 def _(sampler: Planned, reverse: ReverseProcess, law: Tensor, t: float, s: float, _: Accuracy = FULL) -> Tensor:
     x = states_of(law)
-    plan = UnmaskingPlan.of(reverse.process, x, s, None)
+    plan = UnmaskingPlan.of(reverse.process, x, s, None, sampler.numbers)
     remaining, posterior = plan.remaining(x), exact_posterior(reverse, x, t)
     while True:
         law = _evaluation(sampler, law, posterior, plan)
