@@ -32,4 +32,4 @@ def run(options: Tune) -> None:
     folder = options.run_folder if options.out is None else options.out
     name = str(folder)
     lines = [*report, f"tuned: {tuning_line(facts)}", f"next: tauleap sample {name} --tol {facts['tolerance']:g}"]
-    print_result(options.json, {"run": name, "tuning": facts, "read": report}, lines)
+    print_result({"run": name, "tuning": facts, "read": report} if options.json else lines)
