@@ -168,6 +168,7 @@ SAMPLERS = {
     "extrapolated": "Extrapolated()",
     "first-jump": "FirstJump()",
     "first-hitting": "FirstHitting()",
+    "planned": "Planned('margin')",
     "next-reaction": "NextReaction(step=0.1)",
     "uniformization": "Uniformization()",
 }
@@ -175,6 +176,7 @@ OPTIONS = {
     "ancestral": "look_ahead=0.5",
     "tau-leaping": "multiple_jumps=last",
     "trapezoidal": "theta=0.25",
+    "planned": "order=margin",
     "next-reaction": "step=0.1",
 }
 

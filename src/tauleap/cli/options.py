@@ -40,7 +40,7 @@ SamplerOption = Annotated[
     str | None,
     Doc(
         "Parameter of the sampler: look_ahead=0.5 (ancestral), theta=0.5 (trapezoidal), step=0.001 (next-reaction), "
-        "multiple_jumps=add, reject or last (tau-leaping)."
+        "multiple_jumps=add, reject or last (tau-leaping), order=random, confidence, margin or entropy (planned)."
     ),
     Metavar("NAME=VALUE"),
 ]
