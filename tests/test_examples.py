@@ -17,9 +17,9 @@ def example(name: str) -> dict[str, Any]:
     return runpy.run_path(str(EXAMPLES / name))
 
 
-def test_there_are_five_and_they_are_short() -> None:
+def test_there_are_six_and_they_are_short() -> None:
     found = sorted(EXAMPLES.glob("[0-9]*.py"))
-    assert [path.name[:2] for path in found] == ["01", "02", "03", "04", "05"]
+    assert [path.name[:2] for path in found] == ["01", "02", "03", "04", "05", "06"]
     for path in found:
         text = path.read_text(encoding="utf-8")
         assert len(text.splitlines()) < 100
@@ -55,3 +55,8 @@ def test_comparing_samplers() -> None:
     (floor,) = found.pop("exact samples")
     for few, more in found.values():
         assert few > more > 0.7 * floor
+
+
+def test_steering() -> None:
+    found = example("06_steering.py")["main"]()
+    assert found[-0.5] + 2 < found[0.0] < found[0.5] - 2

@@ -27,6 +27,7 @@ from tauleap.sampling._progress import reporting
 from tauleap.sampling.final import Final, fill_masked
 from tauleap.sampling.grid import check_grid
 from tauleap.sampling.sampler import Sampler, StepInfo, check_condition
+from tauleap.sampling.steering import Particles, Potential, check_particles
 
 Times: TypeAlias = Float[Tensor, "times"]
 PerStep: TypeAlias = Float[Tensor, "steps"]
@@ -62,6 +63,8 @@ class Info:
     """The proportion of sites at which a value was clamped."""
     entropy_bound: PerStep
     """A bound on the error of the draws in nats per sample, which :class:`Planned` knows; NaN for other samplers."""
+    effective_size: PerStep
+    """The effective number of particles per sample, on average, before any resampling; NaN without a potential."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,7 @@ class Samples:
         def mean(name: str) -> Tensor:
             return sum((len(part.x0) / total * getattr(part.info, name) for part in parts), torch.zeros(()))
 
-        steps = (mean(name) for name in ("jumped", "jumps", "rejected", "clamped", "entropy_bound"))
+        steps = (mean(name) for name in ("jumped", "jumps", "rejected", "clamped", "entropy_bound", "effective_size"))
         seconds = sum(part.info.seconds for part in parts)
         return Samples(x0, trace, Info(float(mean("evaluations")), seconds, *steps))
 
@@ -129,6 +132,8 @@ def sample(
     generator: torch.Generator | None = None,
     progress: bool = False,
     blocks: Iterable[int] | None = None,
+    potential: Potential | None = None,
+    particles: int | None = None,
 ) -> Samples:
     """Draw samples by running the reverse chain from noise to data.
 
@@ -150,6 +155,12 @@ def sample(
         blocks: The blocks to draw. ``blocks=range(rank, n_blocks, world)`` draws some of them here and others
             elsewhere, or the rest of an interrupted run; all of them together, by ``Samples.join``, equal one call.
             Default: all.
+        potential: A function f of clean states (n, *shape) that returns the logarithms (n,) of their weights. Samples
+            then follow the distribution of the sampler times exp(f), normalised, up to an error that falls with the
+            number of particles. Where f is -inf a sample is impossible; predictions of x0 on the way may be. Default:
+            None.
+        particles: The number of particles per sample, >= 1, each with the cost of a sample and one more evaluation per
+            step. ``info.effective_size`` is the number of them that count. Default: 8 with a potential.
 
     Returns:
         The samples, with their trace and the cost of the run.
@@ -184,6 +195,8 @@ def sample(
             "generator": generator,
             "progress": progress,
             "blocks": blocks,
+            "potential": potential,
+            "particles": particles,
         }
         there = {name: moved(value, _device.CPU) for name, value in named.items()}
         return sample(reverse.on_cpu(), sampler, shape, **there).to(device)
@@ -197,6 +210,9 @@ def sample(
     if condition is not None:
         check_condition(condition, number)
     _check.randomness(generator)
+    steering, each = check_particles(potential, particles)
+    if steering is not None and trace is not None:
+        raise ValueError("trace is of single samples: leave it out with a potential")
     trace_times = frozenset() if trace is None else _trace_times(trace, times)
     size = number if batch_size is None else _check.integer("batch_size", batch_size, least=1)
     count = max(1, math.ceil(number / max(1, size)))
@@ -208,20 +224,26 @@ def sample(
     with reporting(progress, steps, sampler) as advance, reporting_undefined(), torch.no_grad():
         for block in chosen:
             part = slice(block * size, min(number, (block + 1) * size))
+            own = _device.new_generator(
+                device if generator is None else generator.device, derive_seed(base, "block", block)
+            )
+            steered = steering and Particles(steering, part.stop - part.start, each, device, own)
+            rows = torch.arange(part.start, part.stop).repeat_interleave(
+                each
+            )  # the particles of a sample are neighbours
             run = _Run(
                 reverse,
                 sampler,
                 times,
                 trace_times,
                 final,
-                None if observed is None else observed.of_rows(part).to(device),
-                None if condition is None else condition[part].to(device),
-                _device.new_generator(
-                    device if generator is None else generator.device, derive_seed(base, "block", block)
-                ),
+                None if observed is None else observed.of_rows(rows).to(device),
+                None if condition is None else condition[rows].to(device),
+                own,
+                steered,
             )
-            x = None if start is None else start[part].to(device)
-            parts.append(run(x, torch.Size((part.stop - part.start, *site_shape)), advance))
+            x = None if start is None else start[rows].to(device)
+            parts.append(run(x, torch.Size(((part.stop - part.start) * each, *site_shape)), advance))
     return Samples.join(parts)
 
 
@@ -237,6 +259,7 @@ class _Run:
     observed: Observed | None
     condition: Tensor | None
     generator: torch.Generator
+    particles: Particles | None = None
 
     def __call__(self, x: States | None, shape: torch.Size, advance: Callable[[], None]) -> Samples:
         with remembering() as memory:
@@ -258,6 +281,9 @@ class _Run:
                 self.reverse, x, t, s, observed=self.observed, condition=self.condition, generator=self.generator
             )
             infos.append(info)
+            if self.particles is not None and s != last:
+                given = {"observed": self.observed, "condition": self.condition}
+                x = self.particles.step(x, self.reverse.posterior(x, s, **given).mode)
             if s != last and s in self.trace_times:
                 self._record(recorded, x, s)
             advance()
@@ -281,8 +307,13 @@ class _Run:
             times, states, predictions = zip(*recorded, strict=True)
             trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(predictions))
         columns = _columns(infos)
-        evaluations = (float(columns.pop("evaluations").sum()) + passes) * memory.evaluated_fraction
-        return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns))
+        evaluations = float(columns.pop("evaluations").sum()) + passes
+        sizes = torch.full((len(infos),), torch.nan)
+        if self.particles is not None:
+            x, sizes = self.particles.select(x)
+            evaluations = self.particles.each * (evaluations + len(infos) - 1)
+        evaluations *= memory.evaluated_fraction
+        return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns, effective_size=sizes))
 
     def _record(self, recorded: list[tuple[float, Tensor, Tensor]], x: States, t: float) -> Posterior:
         """Record x at one of the trace times, and return the denoiser's prediction for it."""
