@@ -1,5 +1,6 @@
 """Network output -> p(x0 | x_t)."""
 
+from tauleap.denoise.adapters import LeaveOneOut, MaskedLogits, ScoreRatios
 from tauleap.denoise.denoiser import Denoiser, NetworkDenoiser
 from tauleap.denoise.exact import ExactDenoiser
 from tauleap.denoise.guided import Guided
@@ -13,9 +14,12 @@ __all__ = [
     "Denoiser",
     "ExactDenoiser",
     "Guided",
+    "LeaveOneOut",
+    "MaskedLogits",
     "NetworkDenoiser",
     "Posterior",
     "RaggedDenoiser",
+    "ScoreRatios",
     "SequenceDenoiser",
     "Tempered",
     "TruncatedLogistic",
