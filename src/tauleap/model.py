@@ -161,7 +161,8 @@ class Model(ModelQuestions):
             observed: bool, like x or like one row, true where the value of x is known; or names of columns. The other
                 values are drawn. Default: every value that is not missing is known.
             steps: see :meth:`sample`; so are the following arguments. Default: 100, or as many as ``tol`` needs.
-            tol: the largest predicted error in nats per row. Rows with fewer unknown values need fewer steps.
+            tol: the largest predicted error in nats per row; rows with fewer unknown values need fewer steps. Default:
+                none.
             sampler: the sampler. Default: None, selected.
             grid: the times of the steps. Default: None, selected.
             temperature: divides the logits. Default: 1.
