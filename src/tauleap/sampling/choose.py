@@ -48,7 +48,7 @@ class SamplingPlan:
     reason: str
     """Why this was selected."""
     error: float | None = None
-    """The error that the tuning predicts, in nats per row; None without tuning."""
+    """The error that the tuning predicts, in nats per row. Default: None, without tuning."""
 
     def as_json(self) -> dict[str, Any]:
         """Return the selection for scripts."""
