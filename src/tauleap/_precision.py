@@ -17,7 +17,7 @@ _R = TypeVar("_R")
 
 @cache
 def autocast_types() -> tuple[str, ...]:
-    """Return the types of devices that can be inside ``torch.autocast``: the CPU, and this machine's accelerator."""
+    """Return the device types for which autocast can be enabled here: the CPU, and this machine's accelerator."""
     return tuple(dict.fromkeys((_device.CPU.type, _device.resolve().type)))
 
 

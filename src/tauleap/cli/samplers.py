@@ -129,7 +129,7 @@ def names_of(sampler: Sampler) -> tuple[SamplerName, str | None]:
         return "planned", None
     if isinstance(sampler, sampling.Ancestral):
         return "ancestral", None if sampler.look_ahead == 0 else f"look_ahead={sampler.look_ahead!r}"
-    raise TypeError(f"{sampler!r} has no name on the command line")
+    raise TypeError(f"--sampler has no value for {sampler!r}, accepted are FirstHitting and Ancestral")
 
 
 def check_option(name: SamplerName | None, option: str | None) -> None:

@@ -31,7 +31,7 @@ def gibbs_step(
     condition: Tensor | None,
     generator: torch.Generator | None,
 ) -> tuple[States, StepInfo]:
-    """Return the states after ``sites`` sites of each row are redrawn at time t; one evaluation.
+    """Redraw ``sites`` sites of each row at time t, with one network evaluation.
 
     The conditional distribution of a site given the others is s_v / sum s, with the ratios s of the reverse process.
     One random site leaves q_t invariant. Several at once are drawn independently, which does not.
@@ -41,7 +41,7 @@ def gibbs_step(
         x: The states at time t.
         t: The time, in (0, 1].
         sites: The number of sites of each row; all sites that are not observed, where these are fewer.
-        selection: "random" sites, or those with the smallest "margin" of their state over the others.
+        selection: "random" sites, or by "margin" those whose state is the least likely compared with the best other.
         observed: The observed sites, which are never redrawn.
         condition: The input of the denoiser.
         generator: The source of randomness.
@@ -49,15 +49,17 @@ def gibbs_step(
     size = x[:1].numel()
     if sites > size:
         raise ValueError(f"sites must be at most the number of sites of a sample, {size}, got {sites}")
-    free = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
-    free = free.flatten(1)
+    unobserved = torch.ones_like(x, dtype=torch.bool) if observed is None else ~observed.mask
+    unobserved = unobserved.flatten(1)
     given = {"observed": observed, "condition": condition}
     if selection == "margin":
         ratios = site_ratios(reverse, x, t, **given)
-        chosen = least_likely(ratios, x, sites, free)
+        chosen = least_likely(ratios, x, sites, unobserved)
         probs = ratios[chosen]
     else:
-        chosen = _smallest(_draw.uniforms(free.shape, x.device, generator).masked_fill(~free, 2.0), sites) & free
+        # Uniform numbers are below 1, so that the observed sites come last.
+        order = _draw.uniforms(unobserved.shape, x.device, generator).masked_fill(~unobserved, 2.0)
+        chosen = _smallest(order, sites) & unobserved
         probs = conditionals(reverse, x, t, chosen, **given)
     out = x.clone()
     out.flatten(1)[chosen] = _draw.categorical(probs, generator)
@@ -91,13 +93,13 @@ def conditionals(
 
 
 def least_likely(
-    ratios: Float[Tensor, "n sites states"], x: States, sites: int, free: Bool[Tensor, "n sites"] | None = None
+    ratios: Float[Tensor, "n sites states"], x: States, sites: int, unobserved: Bool[Tensor, "n sites"] | None = None
 ) -> Bool[Tensor, "n sites"]:
     """Return the sites of each row whose state is the least likely compared with the best other one."""
     margin = -ratios.scatter(-1, x.flatten(1)[..., None], 0.0).amax(-1)
-    if free is None:
+    if unobserved is None:
         return _smallest(margin, sites)
-    return _smallest(margin.masked_fill(~free, torch.inf), sites) & free
+    return _smallest(margin.masked_fill(~unobserved, torch.inf), sites) & unobserved
 
 
 def site_ratios(
@@ -108,7 +110,7 @@ def site_ratios(
     observed: Observed | None = None,
     condition: Tensor | None = None,
 ) -> Float[Tensor, "n sites states"]:
-    """Return s_v of every site in float64."""
+    """Return the ratios s_v of every site, in float64."""
     predicted = reverse.posterior(x, t, observed=observed, condition=condition)
     posterior = Posterior(predicted.logits.to(torch.float64), over_data_states=predicted.over_data_states)
     return reverse.ratios(x, t, observed=observed, posterior=posterior).flatten(1, -2)
@@ -127,13 +129,13 @@ def check_gibbs(process: ForwardProcess, selection: Selection) -> None:
         return
     raise ValueError(
         f"kind='gibbs' needs a process whose data states all reach the same states, and those of this "
-        f"{type(process).__name__} do not: its kernel has zeros, so that a site's own state excludes some x0; write "
+        f"{type(process).__name__} do not: its kernel has zeros, so that some states exclude some x0; write "
         "kind='rates'"
     )
 
 
 def check_selection(value: object) -> Selection:
-    """Return the selection of sites."""
+    """Return ``value`` if it is a selection of sites; raise ValueError for another."""
     if value in get_args(Selection):
         return value  # pyright: ignore[reportReturnType]
     raise ValueError(f"selection must be 'random' or 'margin', got {value!r}")

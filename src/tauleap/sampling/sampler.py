@@ -19,7 +19,7 @@ from tauleap.reverse import ReverseProcess
 
 @dataclass(frozen=True)
 class StepInfo:
-    """Count the events of a step, for reports: later steps do not depend on it.
+    """Hold the counts of one step, for reports; later steps do not depend on them.
 
     Numbers per site are means over the sites that are not observed.
     """
@@ -62,12 +62,12 @@ class StepInfo:
             clamped: Whether a value of each site was clamped. Default: never.
             entropy_bound: A bound on the error of the draws, in nats per sample. Default: none is known.
         """
-        free = before.numel() if observed is None else (~observed.mask).sum().clamp(min=1)
+        unobserved = before.numel() if observed is None else (~observed.mask).sum().clamp(min=1)
 
         def per_site(counts: Tensor | None) -> Tensor:
             if counts is None:
                 return torch.zeros((), device=before.device)
-            return counts.sum() / free if before.numel() else torch.zeros((), device=before.device)
+            return counts.sum() / unobserved if before.numel() else torch.zeros((), device=before.device)
 
         jumped = per_site(before != after)
         return StepInfo(
@@ -101,16 +101,17 @@ class StepInfo:
 class Sampler(ABC):
     """Run the reverse chain from a time t to an earlier time s.
 
-    A subclass defines ``order``, :meth:`step` and, if it does not suit every process, :meth:`check`.
+    A subclass defines ``order``, :meth:`step` and, if it does not support every process, :meth:`check`.
     """
 
     order: float
-    """The power of the grid's step size in the error of the law at a time, for smooth distributions; the docstring
-    of each sampler says where it is smaller. ``inf`` if the grid causes no error: for exact samplers, and for
-    ``NextReaction``, whose error of order 2 depends on a step of its own."""
+    """The order of convergence: the error of the marginal distribution at a time falls as this power of the grid's step
+    size, for smooth distributions; the docstring of each sampler says where the order is smaller. ``inf`` if the grid
+    causes no error: for exact samplers, and for ``NextReaction``, whose error of order 2 depends on a step of its
+    own."""
 
     def check(self, process: ForwardProcess) -> None:
-        """Raise a ValueError, which names a suitable sampler, for a process that this sampler does not suit.
+        """Raise a ValueError that names a suitable sampler if this one does not support the process.
 
         Args:
             process: The forward process.
@@ -144,9 +145,9 @@ class Sampler(ABC):
 
     @final
     def enter(self, reverse: ReverseProcess, x_t: States, t: float, s: float, observed: Observed | None) -> States:
-        """Return ``x_t`` with the observed values filled in; raise for arguments from which no step is possible.
+        """Return ``x_t`` with the observed values filled in; raise for invalid arguments.
 
-        This is the one check of a step: what follows binds the states by ``reverse.at(..., checked=True)``.
+        A step checks its arguments only here; it then calls ``reverse.at(..., checked=True)``.
 
         Args:
             reverse: The reverse process.

@@ -332,7 +332,10 @@ def _build_plain(kind: str, content: Any, tensors: Mapping[str, Tensor], known: 
         return tuple(build(item, tensors, known) for item in content)
     if kind == "mapping" and isinstance(content, dict):
         return {name: build(item, tensors, known) for name, item in content.items()}
-    raise ValueError(f"the configuration has an entry {kind!r} without a class")
+    raise ValueError(
+        f"the configuration has an entry of kind {kind!r}, allowed are tensor, tuple (of a list), mapping (of a dict) "
+        "and class"
+    )
 
 
 def unknown_classes(description: Any, known: Mapping[str, type]) -> Iterator[str]:

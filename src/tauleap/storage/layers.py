@@ -1,4 +1,4 @@
-"""The layers of torch that a configuration may name; none of them runs code from a file."""
+"""The layers of torch that a configuration may name; to build one runs no code from a file."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ ARGUMENTS: dict[type, Callable[[Any], dict[str, Any]]] = {
     nn.MultiheadAttention: _attention,
     nn.TransformerEncoderLayer: _encoder_layer,
 }
-"""Functions that return the constructor arguments of layers which do not hold them under their own names."""
+"""Functions that return the constructor arguments of layers whose attributes have other names than the arguments."""
 
 
 def layer_name(cls: type) -> str | None:
-    """Return the name of one of these layers in a configuration; None for any other class.
+    """Return the name of a layer of torch in a configuration; None for any other class.
 
     >>> layer_name(nn.Linear)
     'torch.nn.Linear'

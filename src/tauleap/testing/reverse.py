@@ -30,7 +30,7 @@ LARGEST_SPACE = 300
 
 
 class Case:
-    """Compute what follows from a law of D sites by brute force, for every joint state x in ``states``."""
+    """Compute exact quantities of a law of D sites by brute force, for every joint state x in ``states``."""
 
     def __init__(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> None:
         self.process, self.shape, self.law, self.sites = process, shape, law, law.ndim
@@ -98,7 +98,7 @@ class ReverseContract(LogitsContract):
             ratios = (neighbours(marginal) / marginal.reshape(-1, 1, 1))[possible]
             into = case.rates_into(t)[possible]
             actual = _flat(case.reverse.rates(case.states, t))
-            assert bool(actual.isfinite().all()), "rates must be finite also where x cannot be"
+            assert bool(actual.isfinite().all()), "rates must be finite also where x has probability 0"
             assert_relative(actual[possible], into * ratios, 1e-10, floor=1e-250)
             given = _flat(case.reverse.ratios(case.states, t))
             assert_relative(given[possible][into > 0], ratios[into > 0], 1e-10, floor=1e-250)
@@ -142,7 +142,7 @@ class ReverseContract(LogitsContract):
         for i in (24, 48, 96):
             expected = case.marginal(float(schedule.inverse_total(noise[i]))).reshape(-1)
             assert_close(laws[i], expected, rtol=0.0, atol=1e-6)
-        assert float((laws[-1] - laws[0]).abs().max()) > 0.05, "nothing happened, so nothing was tested"
+        assert float((laws[-1] - laws[0]).abs().max()) > 0.05, "the law did not change, so that this tests nothing"
 
     def test_destinations_have_the_law_of_the_rates(self) -> None:
         """Compare destinations with rates by chi-square at level ``laws.LEVEL``: one time, several, correctors."""
@@ -164,7 +164,9 @@ class ReverseContract(LogitsContract):
                 assert_drawn_from(counts, rates[sites] / rates[sites].sum(-1, keepdim=True))
             else:
                 assert torch.equal(counts > 0, rates[sites] > 0)
-            assert torch.equal(draw(moving), draw(sites)), "a mask and its positions are one choice"
+            assert torch.equal(draw(moving), draw(sites)), (
+                "a mask of sites and their positions must give the same draws"
+            )
 
     def test_given_sites_are_conditioned_on(self) -> None:
         """Check that observed sites keep their values and do not jump, and that other sites are conditioned on them."""
@@ -177,7 +179,7 @@ class ReverseContract(LogitsContract):
             known = torch.nn.functional.one_hot(case.joint, size).to(torch.float64)
             expected, total = posterior_marginals(case.law, torch.where(mask[..., None], known, case.likelihood(t)))
             possible = total > 0
-            # What x holds at a given site does not matter: it is filled in.
+            # The values of x at observed sites do not matter: the observed values replace them.
             spoiled = torch.where(observed.mask, (x + 1) % size, x)
             posterior = reverse.posterior(spoiled, t, observed=observed)
             assert_relative(_flat(posterior.probs)[possible], expected[possible], 1e-10, floor=1e-250)

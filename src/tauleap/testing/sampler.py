@@ -23,6 +23,7 @@ from tauleap.testing.laws import assert_drawn_from, push, random_law
 from tauleap.testing.layouts import LAYOUTS
 
 END = 0.1
+"""The time at which samples are compared with their exact distribution."""
 EXAMPLES: tuple[Example, ...] = (
     Example("uniform", lambda: Uniform(3, Constant(0.7))),
     Example("absorbing", lambda: Absorbing(3, Constant(3.0))),
@@ -43,8 +44,8 @@ class SamplerContract(ABC):
             def make(self):
                 return Mine()
 
-    ``steps`` is the number of steps with which its law must pass for the true one among ``draws`` draws: a chi-square
-    test with fixed seeds at the level ``laws.LEVEL``.
+    ``draws`` samples, each taken in ``steps`` steps, must pass a chi-square test against the exact distribution. The
+    seeds are fixed, and the level of the test is ``laws.LEVEL``.
     """
 
     steps: int = 24
@@ -85,13 +86,13 @@ class SamplerContract(ABC):
                 observed=Observed(mask.reshape(x0.shape), x0),
                 generator=generator,
             ).x0.flatten(1)
-            free, given = self.expected(process, shape, law)
-            _assert_law(found[: self.draws], free)
-            assert torch.equal(found[mask], x0.flatten(1)[mask]), "a given site has moved"
-            _assert_law(found[self.draws :], given)
+            unconditional, conditional = self.expected(process, shape, law)
+            _assert_law(found[: self.draws], unconditional)
+            assert torch.equal(found[mask], x0.flatten(1)[mask]), "an observed site has changed"
+            _assert_law(found[self.draws :], conditional)
 
     def expected(self, process: ForwardProcess, shape: tuple[int, ...], law: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the distributions of the result, with no site observed and with the first.
+        """Return the distributions of the samples: with no site observed, and with the first site observed.
 
         By default they are those of the exact chain.
 
@@ -101,12 +102,12 @@ class SamplerContract(ABC):
             law: The distribution of the data, (S,)*D.
         """
         kernels = site_kernels(process, shape, END)
-        free = push(law, kernels)
+        unconditional = push(law, kernels)
         kernels[0] = torch.eye(process.num_states)
-        return free, push(law, kernels)
+        return unconditional, push(law, kernels)
 
     def test_a_step_is_a_function_of_its_arguments(self) -> None:
-        """Check that equal generators give equal states, other draws others, and that no argument is changed."""
+        """Check that equal seeds give equal states and another seed other states, and that no input changes."""
         for process, shape, law in self.each():
             reverse = _reverse(process, law)
             x, generator = _draws(law, shape, 50)
@@ -140,7 +141,7 @@ class SamplerContract(ABC):
     def test_the_memory_layout_does_not_matter(self) -> None:
         """Check that permuted, strided and expanded inputs give the samples of contiguous ones."""
         for process, shape, _ in islice(self.each(), 3):
-            # Two axes of sites, which no view makes one of when they are permuted.
+            # Two axes of sites: when they are permuted, no view can merge them into one.
             shape = (2, 2) if process.data_states.ndim == 1 and process.prior().ndim == 1 else shape
             allowed = process.data_states.expand(*shape, -1).reshape(math.prod(shape), -1)
             reverse = _reverse(process, law := random_law(allowed, 11))
@@ -153,10 +154,12 @@ class SamplerContract(ABC):
                     self.make().step(reverse, rows, 0.9, 0.4, generator=torch.Generator().manual_seed(5))[0]
                     for rows in (start, start.contiguous())
                 )
-                assert torch.equal(found, plain), f"a step from {name} states gives others"
-                # One row repeated may hold a state that no step leaves.
+                assert torch.equal(found, plain), (
+                    f"a step from {name} states gives other states than one from contiguous states"
+                )
+                # An expanded batch repeats one row, and no step may leave the state of that row.
                 stays = name != "expanded" and torch.equal(found, start)
-                assert not stays, f"a step from {name} states leaves all of them as they were"
+                assert not stays, f"a step from {name} states changes none of them"
                 found, plain = (
                     sample(
                         reverse,

@@ -196,7 +196,7 @@ def test_wrong_options_of_every_kind_are_reported_at_once(tmp_path: Path) -> Non
         "there is no column 'z' to leave out; write one of a, b",
         "there is no column 'q' to give a type; write one of the columns a, b",
         "column 'b': has no number in it",
-        "column 'c' has a type, and it is to be left out; remove c from --type (types=) or from --drop (drop=)",
+        "column 'c' is given a type and is also left out; remove c from --type (types=) or from --drop (drop=)",
     ):
         assert sum(words in line for line in lines) == 1, words
     with pytest.raises(ValueError, match="does not take the options length, states"):

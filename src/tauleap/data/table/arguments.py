@@ -1,4 +1,4 @@
-"""Checks of the arguments with which a table is opened; options of the command line are checked by their types."""
+"""Check the types of the arguments that open a table from Python; the command line checks its own options."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def check_arguments(*, types: object = None, bins: object = None, header: object
 
 
 def contradiction(column: str) -> Problem:
-    """Return the problem of a column that has a type and is to be left out.
+    """Return the problem of a column that is given a type and is also left out.
 
     Args:
         column: The name of the column.
     """
-    message = f"column {column!r} has a type, and it is to be left out"
+    message = f"column {column!r} is given a type and is also left out"
     return Problem(message, f"remove {column} from --type (types=) or from --drop (drop=)")

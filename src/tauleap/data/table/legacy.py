@@ -72,7 +72,8 @@ def with_frame_types(encoder: TableEncoder, types: Sequence[str], labels: Sequen
     for column, type_, label in zip(encoder.columns, types, labels, strict=True):
         if not isinstance(column.encoder, CategoryEncoder):
             raise ValueError(
-                "types of a frame are for a table whose columns are all categories, and a column of this one is not"
+                f"frame types need a table whose columns are all categories, got column {column.name!r} of type "
+                f"{column.encoder.type!r}"
             )
         if label == "int" and not column.name.removeprefix("-").isdecimal():
             raise ValueError(f"the name {column.name!r} of a column is not a whole number")

@@ -2,17 +2,18 @@
 
 The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``rates``), for
 rates as for the probabilities of a step. So the exit rate needs p(x) alone, and the coefficients depend on a site
-through pi_x only. It is a mean of two numbers, with weights p(x) and 1 - p(x), so that the larger one is a bound which
+only through pi_x. It is a mean of two numbers, with weights p(x) and 1 - p(x), so that the larger one is a bound which
 needs no prediction: candidates for a jump are drawn by it, and only they are compared with their exit rate.
 
-``FirstJumpClock`` draws the time at which the first site of a sample jumps, if the posterior is that of the start.
-While a site stays in x, its own part of the posterior changes in a known way (``with_own_evidence``). The reverse path
+``FirstJumpClock`` draws the time of a sample's first jump from one posterior, that at the start of the interval. While
+a site stays in x, its own part of the posterior changes in a known way (``with_own_evidence``). The reverse path
 stays in x between the noise n and the smaller noise n' with probability
 
     A(n') = e^-(1 - pi_x)(n - n') sum_x0 p(x0) q_n'(x | x0) / q_n(x | x0):
 
 the forward path is in x at n' and does not leave it until n. For rank one this needs p(x) alone. The sites are
-independent, so that the first jump of a sample comes where the product of A over the sites has fallen to a uniform u.
+independent, so that the first jump of a sample comes where the product of A over the sites has fallen to u, a
+uniform random number.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from tauleap.reverse.rank_one.rates import Coefficients
 
 _HALVINGS = 50  # of the interval of noise: the time is exact to float64
-_ROWS_AT_ONCE = 2**19  # entries: softmax is the only intermediate result
+_ENTRIES_AT_ONCE = 2**19  # more than by default, since softmax is the only intermediate result
 _MOST = 0.75  # of the sites, from which on the rows of all are read where they are, instead of a copy of some
 
 
@@ -126,7 +127,7 @@ class RankOneJumps(OutgoingJumps):
 
     @cached_property
     def _exits(self) -> tuple[PerSite, PerSite]:
-        """The exit rate if x0 were another state than x, and if it were x."""
+        """The exit rates of every site: if x0 were another state than x, and if x0 were x."""
         mass = self.elsewhere
         if self.law.ndim == 1 and not any(value.ndim for value in self.values):
             f, k_own, k_other, *_ = self.coefficients(self.law, *self.values)
@@ -148,7 +149,7 @@ def _mean_over_x0(rows: Tensor, x: Tensor, if_own: Tensor, if_other: Tensor) -> 
         if_other: The number if x0 is another state.
     """
     out, ones = torch.empty_like(if_own), rows.new_ones(rows.shape[-1])
-    for part in chunks(len(rows), rows.shape[-1], rows.device, _ROWS_AT_ONCE):
+    for part in chunks(len(rows), rows.shape[-1], rows.device, _ENTRIES_AT_ONCE):
         probs, at = rows[part].softmax(-1), x[part, None]
         own = probs.gather(-1, at).squeeze(-1)
         # Summed without the own state: 1 - p(x) would cancel.
@@ -171,26 +172,27 @@ class FirstJumpClock:
     def draw(self, s: float, generator: torch.Generator | None) -> PerSample:
         """Return the time of each sample's first jump, float64; s if there is none before it."""
         target = torch.log1p(-_draw.uniforms((len(self.law),), self.law.device, generator))
-        everyone = torch.arange(len(target), device=target.device)
+        all_samples = torch.arange(len(target), device=target.device)
         low = torch.full_like(target, self.base_rate * float(self.schedule.total(s)))
-        jumps = (self._log_stays(everyone, low) <= target).nonzero().squeeze(-1)
+        jumps = (self._log_stays(all_samples, low) <= target).nonzero().squeeze(-1)
         low, high, target = low[jumps], torch.full_like(target[jumps], self.noise), target[jumps]
         for _ in range(_HALVINGS):
             middle = (low + high) / 2
-            sooner = self._log_stays(jumps, middle) <= target  # it has happened by then, so at a greater noise
-            low, high = torch.where(sooner, middle, low), torch.where(sooner, high, middle)
+            # The reverse process goes from more noise to less: a jump before ``middle`` is at more noise.
+            has_jumped = self._log_stays(jumps, middle) <= target
+            low, high = torch.where(has_jumped, middle, low), torch.where(has_jumped, high, middle)
         times = self.schedule.inverse_total(high / self.base_rate).clamp_(min=math.nextafter(s, 1.0))
         return torch.full((len(self.law),), s, dtype=torch.float64, device=times.device).index_copy_(0, jumps, times)
 
     def _log_stays(self, samples: Tensor, noise: PerSample) -> PerSample:
-        """Return the log-probability that no site of these samples has jumped down to ``noise``."""
+        """Return for each sample the log-probability that no site jumps before the noise has fallen to ``noise``."""
         noise, law = along_batch(noise, self.law.ndim), self.law[samples]
         start = torch.full_like(noise, self.noise)
         own = _q_xx(noise, law) / _q_xx(start, law)
         others = torch.expm1(-noise) / torch.expm1(-start)
-        fell = torch.log(self.own[samples] * own + self.others[samples] * others) - (1 - law) * (start - noise)
+        log_stay = torch.log(self.own[samples] * own + self.others[samples] * others) - (1 - law) * (start - noise)
         # If pi_x = 0 no jump can have led to x, so no reverse jump leaves it.
-        return torch.where(self.free[samples] & (law > 0), fell, 0.0).flatten(1).sum(1)
+        return torch.where(self.free[samples] & (law > 0), log_stay, 0.0).flatten(1).sum(1)
 
 
 def _q_xx(noise: Tensor, law: PerSite) -> PerSite:

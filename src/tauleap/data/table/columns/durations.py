@@ -62,7 +62,9 @@ def convert_unit(values: np.ndarray, unit: str, to: str) -> np.ndarray:
 
 
 def duration_texts(values: np.ndarray, unit: str) -> list[str]:
-    """Return durations as pandas writes them, such as ``0 days 03:00:00``; below zero the days alone are negative.
+    """Return durations as pandas writes them, such as ``0 days 03:00:00``.
+
+    A negative duration has negative days and a positive time of day: -3 hours are ``-1 days +21:00:00``.
 
     Args:
         values: Whole numbers.

@@ -326,7 +326,10 @@ def _datetimes(values: np.ndarray, missing: np.ndarray) -> list[datetime.datetim
     known = np.where(missing, np.datetime64(0, "us"), values.astype("datetime64[us]"))
     moments = known.astype(object).tolist()
     if not all(isinstance(moment, datetime.datetime) for moment in moments):
-        raise ValueError("Python's datetime has no date outside the years 1 to 9999")
+        raise ValueError(
+            "Python's datetime can hold only the years 1 to 9999, got a date outside them: fit the model on a frame "
+            "whose column has the pandas type datetime64[s]"
+        )
     return moments
 
 

@@ -67,7 +67,7 @@ class FrameType:
 
     @property
     def period_format(self) -> DateFormat | None:
-        """The format of periods in files; None for other types, and for periods that are no dates."""
+        """The date format in which files hold periods of this type; None for a type without such periods."""
         written = _PERIODS.get(self.name.removeprefix("period[").removesuffix("]"))
         return DateFormat(written) if written is not None and self.name.startswith("period[") else None
 

@@ -1,4 +1,4 @@
-"""Values of pandas that JSON cannot hold: intervals, periods and dates as texts and back."""
+"""Restore from texts the values and types of pandas that JSON cannot hold, such as intervals and periods."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CLOSED = {"[]": "both", "[)": "left", "(]": "right", "()": "neither"}
 _DECIMAL = re.compile(r"decimal(128|256)\((\d{1,2}), (-?\d{1,2})\)\[pyarrow\]")
 _DICTIONARY = re.compile(r"dictionary<values=((?:large_)?string), indices=(u?int\d+), ordered=([01])>\[pyarrow\]")
 _PLAIN = ("string[pyarrow]", "binary[pyarrow]", "large_binary[pyarrow]")
-"""Types that pandas finds by no name: it takes the first one for its own type of texts."""
+"""Types of pyarrow that pandas does not find by name; by the first name it finds its own type of texts."""
 _SPECIAL = ("interval", "period", "datetime64", "timedelta64")
 
 
@@ -36,7 +36,7 @@ def special_values(pandas: Any, texts: Sequence[str | None], dtype: str) -> Any:
         dtype: The name of the type.
 
     Raises:
-        ValueError: A text is no value of the type.
+        ValueError: A text is not a value of the type.
 
     >>> import pandas
     >>> special_values(pandas, ["(0, 1]", "(1, 2]"], "interval[int64, right]")[0]
@@ -52,7 +52,7 @@ def special_values(pandas: Any, texts: Sequence[str | None], dtype: str) -> Any:
         kind = pandas.Timedelta if dtype.startswith("timedelta64") else pandas.Timestamp
         values = [None if text is None else kind(text) for text in texts]
     if dtype.startswith("interval") and None in values:
-        # A type of whole numbers has no missing ends.
+        # An interval of whole numbers cannot be missing, so pandas chooses a type that can.
         return pandas.array([float("nan") if value is None else value for value in values])
     return pandas.array(values, dtype=dtype)
 
@@ -76,7 +76,7 @@ def arrow_type(pandas: Any, name: str) -> Any:
         name: The name of the type.
 
     Raises:
-        ValueError: It is no such type.
+        ValueError: It is not such a type.
 
     >>> import pandas
     >>> arrow_type(pandas, "decimal128(5, 2)[pyarrow]")
