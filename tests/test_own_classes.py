@@ -298,7 +298,7 @@ def test_a_network_without_the_mask_is_refused_however_many_states_there_are(tmp
 
 def test_a_process_with_states_that_a_table_has_not_is_refused(tmp_path: Path) -> None:
     frame = pd.DataFrame({"a": ["x", "y", "z"] * 20, "b": ["u", "v", "w"] * 20})
-    with pytest.raises(ValueError, match=r"can have data in 5 states, but the data format has values for only 3"):
+    with pytest.raises(ValueError, match=r"has 5 states of data at site \(0,\), but the data format \(table\) has 3"):
         tl.fit(frame, process=Cycle(5, tl.noise.Constant(8.0)), steps=1, out=tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
     model = tl.fit(frame, process=Cycle(3, tl.noise.Constant(8.0)), steps=1, progress=False)
