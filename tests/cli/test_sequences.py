@@ -73,7 +73,7 @@ def test_what_training_says_and_what_is_refused(tmp_path: Path, capsys: pytest.C
     described = capsys.readouterr().out
     assert all(f"per {unit} on held-out rows" in described for unit in ("symbol", "row", "character"))
     assert cli.main(["score", str(run), str(data), "--out", str(tmp_path / "scored.csv")]) == 0
-    assert re.search(r"row [0-9]+, score .*, [0-9] = ([A-Za-z]|\(end\)) \(", capsys.readouterr().out)
+    assert re.search(r"row [0-9]+, score .*, position [0-9] = ([A-Za-z]|\(end\)) \(", capsys.readouterr().out)
     gaps = tmp_path / "gaps.txt"
     gaps.write_text("An\nAxn\n")
     assert "gaps.txt, line 2, column 2: 'x' is not in the training data" in refused(["complete", run, gaps], capsys)

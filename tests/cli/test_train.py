@@ -73,6 +73,7 @@ def test_flags_arrive(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         return training.Result(7, tmp_path, "finished", True)
 
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
+    monkeypatch.setattr("tauleap.cli.run.train._tune_checkpoint", lambda *trained: None)
     monkeypatch.setattr(_device, "cpu_cores", lambda: 2)
     flags = "--steps 9 --batch-size 4 --lr 0.5 --seed 3 --checkpoint-every 2 --precision bf16-mixed --minutes 1.5"
     monkeypatch.setenv("NODE_RANK", "0")  # the machines are started by hand
@@ -104,6 +105,7 @@ def test_the_learning_rate_falls_to_the_last_step(
         return training.Result(7, tmp_path, "finished", True)
 
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
+    monkeypatch.setattr("tauleap.cli.run.train._tune_checkpoint", lambda *trained: None)
     data = ["--data", "mnist.npz"] if recipe == "mnist" else []
     assert cli.main(["train", recipe, *data, *([] if steps is None else ["--steps", str(steps)])]) == 0
     assert [settings.decay for settings in seen] == [decay]
@@ -117,6 +119,7 @@ def test_a_rate_that_does_not_fall_to_the_end_is_left_alone(monkeypatch: pytest.
         return training.Result(7, tmp_path, "finished", True)
 
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
+    monkeypatch.setattr("tauleap.cli.run.train._tune_checkpoint", lambda *trained: None)
     assert cli.main(["train", "digits", "--steps", "900", "--out", str(tmp_path / "run")]) == 0
     assert seen == [None]
 
@@ -211,6 +214,7 @@ def test_a_loss_that_is_not_a_number(
         raise training.NonFiniteError("the loss of step 7 is not finite")
 
     monkeypatch.setattr("tauleap.cli.run.train.train", train)
+    monkeypatch.setattr("tauleap.cli.run.train._tune_checkpoint", lambda *trained: None)
     with pytest.raises(SystemExit) as leaving:
         cli.main(["train", "toy", "--out", str(tmp_path / "run")])
     assert leaving.value.code == 1

@@ -48,7 +48,11 @@ def test_several_runs() -> None:
     [
         (torch.zeros(2, 3), torch.zeros(2, 3, dtype=torch.int64), "samples must be int64 rows"),
         (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, dtype=torch.int64), "reference must be int64 rows"),
-        (torch.zeros(2, 3, dtype=torch.int64), torch.zeros(1, 3, dtype=torch.int64), "got 2 rows and 1"),
+        (
+            torch.zeros(2, 3, dtype=torch.int64),
+            torch.zeros(1, 3, dtype=torch.int64),
+            "same number of rows, got 2 and 1",
+        ),
         (torch.full((1, 3), -1), torch.zeros(1, 3, dtype=torch.int64), "samples"),
     ],
 )

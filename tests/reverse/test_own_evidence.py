@@ -104,5 +104,5 @@ def test_the_time_of_the_first_jump(forward: Uniform) -> None:
 def test_the_first_jump_is_for_rank_one_processes() -> None:
     reverse, _ = correlated("birth/death", sites=1)
     x = torch.zeros(1, 1, dtype=torch.int64)
-    with pytest.raises(TypeError, match="known for rank-one processes"):
+    with pytest.raises(TypeError, match="needs a rank-one process"):
         reverse.at(x, 0.5, posterior=reverse.posterior(x, 0.5)).draw_first_jump(0.1)

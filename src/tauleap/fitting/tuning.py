@@ -26,7 +26,7 @@ def seconds_for_tuning(seconds: float) -> float:
     Args:
         seconds: The budget.
 
-    >>> seconds_for_tuning(180.0)
+    >>> round(seconds_for_tuning(180.0), 3)
     5.4
     """
     return min(FRACTION * seconds, _MOST_SECONDS)

@@ -122,7 +122,7 @@ class TimeEmbedding(nn.Module):
         """Return the embedding (1, out) or (B, out) of times () or (B,); an expanded time is embedded once."""
         if self.constant is not None:
             return self.constant
-        if t.ndim and t.stride(0) == 0:
+        if t.ndim and len(t) and t.stride(0) == 0:
             t = t[0]
         embedding = sinusoidal(TIME_SCALE * t.reshape(-1), self.size)
         return self.out(self.activation(self.hidden(embedding.to(self.hidden.weight.dtype))))

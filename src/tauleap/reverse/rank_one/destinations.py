@@ -80,6 +80,8 @@ class RankOneJumps(OutgoingJumps):
     def exit_rate_at(self, sites: Tensor) -> Tensor:
         if "exit_rate" in self.__dict__ or len(sites) > _MOST * self.x.numel():
             return self.exit_rate.reshape(-1).index_select(0, sites)
+        if not len(sites):  # a network need not take an empty batch
+            return torch.empty(0, device=sites.device)
         if self._candidates is None:
             self.posterior.prepare(sites)
             self._candidates = sites, self.posterior.at(sites)
