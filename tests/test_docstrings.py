@@ -1,4 +1,4 @@
-"""Every public callable documents each of its parameters with its default: functions, classes and their methods."""
+"""Every public callable documents its parameters with their defaults; public functions and classes have an example."""
 
 import ast
 import importlib
@@ -111,3 +111,12 @@ def test_every_default_is_described(name: str, value: Callable[..., Any]) -> Non
     texts = described(value)
     missing = [parameter for parameter in optional(value) if "Default:" not in texts[parameter]]
     assert not missing, f"{name}: the description has no 'Default:' for {', '.join(missing)}"
+
+
+OBJECTS = list(public_objects())
+
+
+@pytest.mark.parametrize(("name", "value"), OBJECTS, ids=[name for name, _ in OBJECTS])
+def test_functions_and_classes_have_an_example(name: str, value: Callable[..., Any]) -> None:
+    """Read the docstring itself: an inherited example would show another class."""
+    assert ">>> " in (value.__doc__ or ""), f"{name}: the docstring has no example that runs"

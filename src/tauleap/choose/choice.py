@@ -32,6 +32,11 @@ class Choice:
         settings: The settings of training.
         masking: Draws the observed sites of training rows; None for a network that needs none.
         reasons: One line each about noise, network, objective and training, in this order.
+
+    >>> import torch
+    >>> choice = choose(Dataset(torch.zeros(8, 3, dtype=torch.int64), 2))
+    >>> choice.process.mask, choice.settings.batch_size, len(choice.reasons)
+    (2, 8, 4)
     """
 
     process: ForwardProcess

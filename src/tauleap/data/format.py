@@ -25,7 +25,22 @@ from tauleap.data.table.columns.dependency import Dependency
 
 
 class Format(ABC):
-    """Define a file format. A concrete format is a frozen dataclass whose fields can be saved as JSON."""
+    """Define a file format. A concrete format is a frozen dataclass whose fields can be saved as JSON.
+
+    >>> import torch
+    >>> @dataclass(frozen=True)
+    ... class Dice(Format):
+    ...     kind, shape, num_states = "dice", (2,), 6
+    ...     def read(self, path):
+    ...         faces = [[int(face) for face in line] for line in path.read_text().split()]
+    ...         return Dataset(torch.tensor(faces) - 1, 6)
+    ...     def write(self, x, folder, **options):
+    ...         raise ValueError("dice are only read")
+    ...     def preview(self, x, n, *, seed=0):
+    ...         return " ".join("".join(str(face + 1) for face in row) for row in x[:n].tolist())
+    >>> Dice().preview(torch.tensor([[0, 5], [2, 2]]), 2)
+    '16 33'
+    """
 
     kind: ClassVar[str]
     """The name of the format in a configuration."""
@@ -305,6 +320,15 @@ class LoadedData:
         report: Lines of text for the user.
         groups: A group number per row, int64 (n,). Rows of one group, such as those of one song, go into the training
             set or the test set together. Default: None, every row is independent.
+
+    >>> import tempfile
+    >>> from tauleap.data import open_data
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "words.txt")
+    ...     _ = path.write_text("abba" * 100)
+    ...     loaded = open_data(path)
+    >>> loaded.form.kind, loaded.dataset.num_states
+    ('text', 2)
     """
 
     dataset: Dataset

@@ -25,6 +25,12 @@ class Denoiser(nn.Module, ABC):
     """Predict p(x0 | x_t), the distribution of each site's clean state given the whole noisy state.
 
     Observed sites hold their clean values in ``x_t``.
+
+    >>> class Uninformed(Denoiser):
+    ...     def forward(self, x_t, t, *, observed=None, condition=None):
+    ...         return Posterior(torch.zeros(*x_t.shape, 4))
+    >>> Uninformed()(torch.tensor([[0, 2]]), 0.5).probs[0, 0]
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
     """
 
     @property

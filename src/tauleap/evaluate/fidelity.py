@@ -149,6 +149,11 @@ def fid_and_is(
 
     Raises:
         ImportError: torch-fidelity is not installed.
+
+    >>> fid_and_is(torch.zeros(5, 1, 8, 8, dtype=torch.uint8), "cifar10-train")
+    Traceback (most recent call last):
+        ...
+    ValueError: samples must be at least 10 pictures, got 5
     """
     first, n = _input(samples, "samples")
     second, n_reference = _input(reference, "reference")

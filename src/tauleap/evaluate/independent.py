@@ -95,6 +95,9 @@ class Comparison:
         Args:
             model: bits/dim of each row under the model.
             independent: bits/dim of each row under independent sites.
+
+        Returns:
+            The means of both, and the mean difference, with standard errors.
         """
         if model.shape != independent.shape:
             raise ValueError(

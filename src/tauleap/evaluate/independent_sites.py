@@ -14,6 +14,11 @@ def push_sites(weights: Tensor, laws: Tensor) -> Tensor:
     Args:
         weights: One weight per joint state, (n,).
         laws: The distribution of every site given the joint state, (n, D, S).
+
+    >>> laws = torch.tensor([[[1.0, 0.0], [0.5, 0.5]], [[0.0, 1.0], [0.0, 1.0]]])
+    >>> push_sites(torch.tensor([0.5, 0.5]), laws)
+    tensor([[0.2500, 0.2500],
+            [0.0000, 0.5000]])
     """
     count, sites, size = laws.shape
     joint = weights[:, None]
@@ -35,6 +40,11 @@ def push_pairs(
         second: Returns the distribution of every site of the result, (len(x), D, S), given the indices of several x and
             of one x*.
         negligible: Pairs with a smaller probability are omitted. Default: 1e-15.
+
+    >>> law = torch.tensor([0.5, 0.5])
+    >>> flip = torch.tensor([[[0.25, 0.75]], [[0.75, 0.25]]])
+    >>> push_pairs(torch.tensor([1.0, 0.0]), flip, lambda starts, between: flip[between].expand(len(starts), 1, 2))
+    tensor([0.6250, 0.3750])
     """
     count, sites, _ = first.shape
     joint = law.reshape(-1, 1)

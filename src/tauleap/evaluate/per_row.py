@@ -58,7 +58,12 @@ def row_outliers(samples: Tensor, reference: Tensor) -> Float[Tensor, " batch"]:
 
 @dataclass(frozen=True)
 class Completions:
-    """Hold the mean of a measure over songs and completions, with its errors."""
+    """Hold the mean of a measure over songs and completions, with its errors.
+
+    >>> mean = Completions.of(torch.tensor([[0.25, 0.75], [0.5, 1.0]])).mean  # two songs, completed twice
+    >>> mean.value, mean.stderr
+    (0.625, 0.25)
+    """
 
     mean: Estimate[float]
     """The mean, with the standard error over songs, each weighted equally by the mean of its completions."""

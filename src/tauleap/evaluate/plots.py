@@ -48,6 +48,14 @@ def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
     Args:
         laws: The tables, ``laws[i, x, y]`` with y upwards.
         titles: One title per table.
+
+    Returns:
+        The figure, which :func:`save_png` writes.
+
+    >>> import torch
+    >>> figure = draw_laws(torch.full((2, 3, 3), 1 / 9), ["data", "samples"])
+    >>> [axes.get_title() for axes in figure.axes]  # the last is the colour bar
+    ['data', 'samples', '']
     """
     if len(titles) != len(laws):
         raise ValueError(
@@ -79,6 +87,14 @@ def draw_points(points: Int64[Tensor, "n 2"], num_states: int, title: str = "") 
         points: The states of two sites per point.
         num_states: The number of states of a site.
         title: The title. Default: none.
+
+    Returns:
+        The figure, whose size and axes are the same for every title, as a frame of :func:`save_gif` needs.
+
+    >>> import torch
+    >>> figure = draw_points(torch.tensor([[0, 1], [2, 2]]), num_states=3, title="t = 0.5")
+    >>> figure.axes[0].collections[0].get_offsets().shape
+    (2, 2)
     """
     num_states = _check.integer("num_states", num_states, least=2)
     with matplotlib.rc_context(STYLE):
@@ -102,6 +118,13 @@ def save_png(figure: Figure, path: str | os.PathLike[str], *, colours: int | Non
         path: The file to write.
         colours: The size of the palette; with one, a picture of many small elements takes a quarter of the bytes.
             Default: None, true colour.
+
+    >>> import tempfile, torch
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = save_png(draw_points(torch.tensor([[0, 1]]), 3), Path(folder, "points.png"))
+    ...     with Image.open(path) as picture:
+    ...         picture.size
+    (640, 680)
     """
     with matplotlib.rc_context(STYLE), _files.atomic_write(path) as file:
         if colours is None:
@@ -129,6 +152,13 @@ def save_gif(
         path: The file to write.
         seconds_per_frame: The duration of a picture, in seconds. Default: 0.08.
         seconds_at_ends: The duration of the first and the last picture, in seconds. Default: 1.
+
+    >>> import tempfile, torch
+    >>> frames = (draw_points(torch.tensor([[0, y]]), 3, title=f"y = {y}") for y in range(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Image.open(save_gif(frames, Path(folder, "points.gif"))) as film:
+    ...         film.n_frames
+    3
     """
     frame = _check.positive("seconds_per_frame", seconds_per_frame)
     ends = _check.positive("seconds_at_ends", seconds_at_ends)

@@ -23,6 +23,15 @@ class Network(nn.Module, ABC):
 
     Args:
         config: The constructor's arguments, as JSON can hold them.
+
+    >>> class Table(Network):
+    ...     def __init__(self, num_states):
+    ...         super().__init__(num_states=num_states)
+    ...         self.logits = nn.Embedding(num_states, num_states)
+    ...     def forward(self, x, t, *, observed=None):
+    ...         return self.logits(x)
+    >>> Table(5).config
+    {'num_states': 5}
     """
 
     def __init__(self, **config: Any) -> None:

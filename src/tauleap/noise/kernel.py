@@ -33,7 +33,13 @@ def at_own_state(law: Law, x: States) -> PerSite:
 
 
 class Kernel(ABC):
-    """Apply q(v | u), the probability that a site in state u is in state v some time later."""
+    """Apply q(v | u), the probability that a site in state u is in state v some time later.
+
+    >>> from tauleap.noise import Absorbing, Constant
+    >>> kernel: Kernel = Absorbing(3, Constant(1.0)).kernel(0.5)  # the last state is the mask
+    >>> kernel.rows(torch.tensor([[0]]), torch.float64)
+    tensor([[[0.6065, 0.0000, 0.3935]]], dtype=torch.float64)
+    """
 
     @abstractmethod
     def rows(self, x: States, dtype: torch.dtype) -> PerState:
@@ -98,6 +104,10 @@ class DenseKernel(Kernel):
 
     Args:
         matrix: The probabilities, from row to column, in float64.
+
+    >>> kernel = DenseKernel(torch.tensor([[0.75, 0.25], [0.0, 1.0]], dtype=torch.float64))
+    >>> kernel.columns(torch.tensor([[1]]), torch.float64), kernel.has_zeros
+    (tensor([[[0.2500, 1.0000]]], dtype=torch.float64), True)
     """
 
     def __init__(self, matrix: Float[Tensor, "*batch states states"]) -> None:

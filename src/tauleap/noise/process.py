@@ -36,6 +36,13 @@ class ForwardProcess(nn.Module, ABC):
     Args:
         num_states: The number of states S of a site, >= 2.
         schedule: The noise schedule beta(t).
+
+    >>> from tauleap.noise import Constant
+    >>> class Decay(ForwardProcess):
+    ...     def generator(self):
+    ...         return torch.tensor([[0.0, 0.0], [1.0, -1.0]], dtype=torch.float64)
+    >>> Decay(2, Constant(1.0)).kernel_from(torch.tensor([[1]]), 0.5)
+    tensor([[[0.3935, 0.6065]]], dtype=torch.float64)
     """
 
     ordinal: bool = False

@@ -55,6 +55,11 @@ class RankOneKernel(Kernel):
         law: The distribution pi, (S,) or (*shape, S).
         elsewhere: The mass of all other states, for each state: ``mass_elsewhere(law)``.
         facts: Properties of ``law`` as plain numbers.
+
+    >>> from tauleap.noise import Absorbing, Constant
+    >>> kernel = Absorbing(3, Constant(1.0)).kernel(0.5)
+    >>> kernel.alpha, kernel.law
+    (tensor(0.6065, dtype=torch.float64), tensor([0., 0., 1.], dtype=torch.float64))
     """
 
     def __init__(self, noise: Tensor, law: Law, elsewhere: Law, facts: LawFacts) -> None:
@@ -125,7 +130,16 @@ def mass_elsewhere(law: Law) -> Law:
 
 
 class RankOneProcess(ForwardProcess):
-    """Define a process ``R_b = base_rate (1 pi^T - I)``; subclasses define ``stationary`` and ``base_rate``."""
+    """Define a process ``R_b = base_rate (1 pi^T - I)``; subclasses define ``stationary`` and ``base_rate``.
+
+    >>> from tauleap.noise import Constant
+    >>> class Biased(RankOneProcess):
+    ...     def stationary(self):
+    ...         return torch.tensor([0.75, 0.25], dtype=torch.float64)
+    >>> Biased(2, Constant(1.0)).generator()
+    tensor([[-0.2500,  0.2500],
+            [ 0.7500, -0.7500]], dtype=torch.float64)
+    """
 
     base_rate: float = 1.0
 

@@ -33,11 +33,15 @@ class LossBatch(ABC):
 
     Attributes:
         reverse, x0, samples: the reverse process, the data, and the number of samples.
-        t, times: the times, one per row of ``x0``, and their distribution.
-        weight: the importance weights of the times, one per sample.
+        t, times, weight: the times, one per row of ``x0``, their distribution, and one importance weight per sample.
         passes: the states that the network is evaluated at.
         scored: the sites that have a loss: neither observed nor missing.
         given: whether the times were given by the caller.
+
+    >>> from tauleap.objective import Loss, Objective
+    >>> class Changed(Objective):
+    ...     def evaluate(self, batch):
+    ...         return Loss(batch.sum((batch.x_t != batch.x0).double()), {})
     """
 
     reverse: ReverseProcess
@@ -162,8 +166,8 @@ class LossBatch(ABC):
 class NoisedBatch(LossBatch):
     """Draw the times and the noise of one loss; everything is computed when it is first needed.
 
-    Observed sites hold their values without noise, and missing ones a draw from the sampling prior (the mask under
-    absorbing noise). The network is evaluated once, on all ``passes`` together.
+    Observed sites hold their values, and missing ones a draw from the sampling prior (the mask under absorbing noise).
+    The network is evaluated once, on all ``passes`` together.
 
     Args:
         reverse: the reverse process.
@@ -175,11 +179,15 @@ class NoisedBatch(LossBatch):
         missing: the sites without a value. Default: none.
         condition: the input of the denoiser. Default: none.
         rows: whether the condition has one row per sample. Default: if its length is the batch size.
-        samples_per_time: how many consecutive samples share one time, reduced to a divisor of the batch size.
-            Default: 1.
-        places: one number in [0, 1) per sample, which decides how many sites absorbing noise masks (see
-            ``random_order``). Default: none, the noise is that of the times.
+        samples_per_time: how many consecutive samples share one time, reduced to a divisor of the batch. Default: 1.
+        places: one number in [0, 1) per sample that sets the number of masked sites (``random_order``). Default: None.
         generator: the source of randomness. Default: that of torch.
+
+    >>> from tauleap import denoise, noise, objective
+    >>> process = noise.Absorbing(3, noise.Constant(50.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(torch.tensor([0.5, 0.5, 0.0]), process))
+    >>> NoisedBatch(reverse, torch.tensor([[0]]), objective.UniformTimes(), frozenset({"x_t"}), t=1.0).x_t
+    tensor([[2]])
     """
 
     def __init__(

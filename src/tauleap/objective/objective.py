@@ -26,7 +26,12 @@ from tauleap.reverse import ReverseProcess
 
 @dataclass(frozen=True)
 class Loss:
-    """Hold the loss of every sample in nats, and its terms."""
+    """Hold the loss of every sample in nats, and its terms.
+
+    >>> loss = Loss(torch.tensor([1.0, 3.0]), {"jumps": torch.tensor([1.0, 3.0])})
+    >>> loss.mean(), (loss + loss.scaled(0.5)).terms["jumps"]
+    (tensor(2.), tensor([1.5000, 4.5000]))
+    """
 
     value: Float[Tensor, " batch"]
     """The loss of each sample, in nats."""
@@ -72,6 +77,16 @@ class Objective(ABC):
     objective that uses the evaluations of others), ``times``, the distribution of its times (None for that of the
     objectives that it is added to), and :meth:`evaluate`. An objective whose value is an integral over (eps, 1) sets
     ``integrates``, and is then never evaluated at the times of a grid, over which the mean is another number.
+
+    >>> from tauleap import denoise, noise
+    >>> class CrossEntropy(Objective):
+    ...     def evaluate(self, batch):
+    ...         value = batch.mean_over_time(-batch.sum(batch.at("x_t").log_prob(batch.x0)))
+    ...         return Loss(value, {"cross-entropy": value})
+    >>> process = noise.Absorbing(3, noise.Constant(50.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(torch.tensor([0.75, 0.25, 0.0]), process))
+    >>> CrossEntropy()(reverse, torch.tensor([[0], [1]]), t=1.0).value  # -log 0.75 and -log 0.25
+    tensor([0.2877, 1.3863])
     """
 
     needs: frozenset[Pass] = frozenset({"x_t"})

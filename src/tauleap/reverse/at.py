@@ -75,6 +75,15 @@ class ReverseAt:
         home: The device of the results. Default: that of ``x``.
         scored: The sites whose losses are used; those of the others need not be right, which may save their logits.
             Default: all.
+
+    >>> from tauleap import ReverseProcess
+    >>> from tauleap.denoise import ExactDenoiser
+    >>> from tauleap.noise import Constant, Uniform
+    >>> process = Uniform(2, Constant(0.5))
+    >>> reverse = ReverseProcess(process, ExactDenoiser(torch.tensor([[0.5, 0.0], [0.0, 0.5]]), process))
+    >>> reverse.at(torch.tensor([[0, 0], [0, 1]]), 0.5).exit_rate
+    tensor([[0.2311, 0.2311],
+            [1.0820, 1.0820]])
     """
 
     def __init__(

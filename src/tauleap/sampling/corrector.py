@@ -173,6 +173,15 @@ def run_corrector(
 
     Raises:
         ValueError: An argument is out of its range, or does not suit the process.
+
+    >>> from tauleap import denoise, noise
+    >>> process = noise.Uniform(2, noise.Constant(3.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(torch.tensor([0.75, 0.25]), process))
+    >>> generator = torch.Generator().manual_seed(0)
+    >>> x = torch.zeros(1000, 1, dtype=torch.int64)
+    >>> out, info = run_corrector(reverse, x, 0.1, steps=20, step=0.05, generator=generator)
+    >>> round(float(out.double().mean()), 1), float(info.evaluations)  # q_0.1 has 0.36 in state 1
+    (0.4, 20.0)
     """
     if not isinstance(reverse, ReverseProcess):
         raise TypeError(f"reverse must be a ReverseProcess, got {type(reverse).__name__}")

@@ -45,6 +45,9 @@ def gibbs_step(
         observed: The observed sites, which are never redrawn.
         condition: The input of the denoiser.
         generator: The source of randomness.
+
+    Returns:
+        The states, and counts of the step.
     """
     size = x[:1].numel()
     if sites > size:

@@ -35,7 +35,12 @@ PerStep: TypeAlias = Float[Tensor, "steps"]
 
 @dataclass(frozen=True)
 class Trace:
-    """Hold the states of a run at the requested times, or at the nearest times of the grid."""
+    """Hold the states of a run at the requested times, or at the nearest times of the grid.
+
+    >>> x = torch.zeros(2, 5, 3, dtype=torch.int64)  # two times, five samples of three sites
+    >>> Trace(torch.tensor([1.0, 0.5]), x, x).x[-1].shape
+    torch.Size([5, 3])
+    """
 
     times: Times
     """The times of the grid."""
@@ -47,7 +52,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class Info:
-    """Hold the cost of a run and counts of its events, with one number per step of the grid (see ``StepInfo``)."""
+    """Hold the cost of a run and counts of its events, with one number per step of the grid (see ``StepInfo``).
+
+    >>> info = Info(2.0, 0.1, *torch.tensor([0.5, 0.25]).expand(6, -1))  # two steps
+    >>> info.jumps.sum()
+    tensor(0.7500)
+    """
 
     evaluations: float
     """Network evaluations per sample, on average, including those for ``final`` and ``trace``."""
@@ -69,7 +79,13 @@ class Info:
 
 @dataclass(frozen=True)
 class Samples:
-    """Hold the samples, the trace if one was requested, and the cost of the run."""
+    """Hold the samples, the trace if one was requested, and the cost of the run.
+
+    >>> info = Info(8.0, 0.1, *torch.zeros(6, 8))
+    >>> parts = [Samples(torch.zeros(n, 3, dtype=torch.int64), None, info) for n in (4, 2)]
+    >>> Samples.join(parts).x0.shape
+    torch.Size([6, 3])
+    """
 
     x0: States
     """The samples."""

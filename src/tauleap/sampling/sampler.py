@@ -22,6 +22,10 @@ class StepInfo:
     """Hold the counts of one step, for reports; later steps do not depend on them.
 
     Numbers per site are means over the sites that are not observed.
+
+    >>> info = StepInfo.count(torch.tensor([[0, 0, 1, 2]]), torch.tensor([[0, 1, 1, 2]]), evaluations=1.0)
+    >>> info.jumped, info.evaluations
+    (tensor(0.2500), tensor(1.))
     """
 
     evaluations: Float[Tensor, ""]
@@ -102,6 +106,22 @@ class Sampler(ABC):
     """Run the reverse chain from a time t to an earlier time s.
 
     A subclass defines ``order``, :meth:`step` and, if it does not support every process, :meth:`check`.
+
+    >>> from tauleap import denoise, noise
+    >>> class Euler(Sampler):
+    ...     order = 1.0
+    ...     def step(self, reverse, x_t, t, s, *, observed=None, condition=None, generator=None):
+    ...         x_t = self.enter(reverse, x_t, t, s, observed)
+    ...         jumps = (t - s) * reverse.rates(x_t, t, observed=observed, condition=condition)
+    ...         stays = (1 - jumps.sum(-1, keepdim=True)).clamp(min=0.0)
+    ...         probs = jumps.scatter(-1, x_t[..., None], stays).flatten(0, -2)
+    ...         x_s = torch.multinomial(probs, 1, generator=generator).reshape(x_t.shape)
+    ...         return x_s, StepInfo.count(x_t, x_s, evaluations=1.0, observed=observed)
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(torch.tensor([1.0, 0.0]), process))
+    >>> x_s, info = Euler().step(reverse, torch.tensor([[1], [1]]), 0.1, 0.0)
+    >>> x_s.tolist()  # the data is state 0
+    [[0], [0]]
     """
 
     order: float

@@ -20,6 +20,9 @@ class GivenLogits(Denoiser):
 
     Args:
         logits: The logits, (batch, *shape, S).
+
+    >>> GivenLogits(torch.zeros(1, 1, 4))(torch.tensor([[3]]), 0.5).probs
+    tensor([[[0.2500, 0.2500, 0.2500, 0.2500]]])
     """
 
     def __init__(self, logits: Tensor) -> None:
@@ -35,11 +38,12 @@ class GivenLogits(Denoiser):
 class DenoiserContract(ABC):
     """Test the contract of a denoiser, in a subclass.
 
-    class TestMine(DenoiserContract):
-        num_states = 5
-
-        def make(self):
-            return Mine(5)
+    >>> from tauleap import denoise, network
+    >>> class TestMine(DenoiserContract):
+    ...     num_states = 5
+    ...     def make(self):
+    ...         return denoise.NetworkDenoiser(network.ResidualMLP(5, self.shape))
+    >>> TestMine().test_samples_are_predicted_independently()  # pytest runs all tests of the class
     """
 
     num_states: int

@@ -27,7 +27,12 @@ from tauleap.noise import (
 
 
 class Example(NamedTuple):
-    """Hold a process to test, and the properties that are claimed."""
+    """Hold a process to test, and the properties that are claimed.
+
+    >>> example = Example("two states", lambda: Uniform(2, Constant(1.0)), shape=(3,))
+    >>> example.make().num_states, example.reversible
+    (2, True)
+    """
 
     name: str
     make: Callable[[], ForwardProcess]

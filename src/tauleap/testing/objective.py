@@ -20,9 +20,11 @@ from tauleap.testing.paths import TableDenoiser, table_of
 class ObjectiveContract(ABC):
     """Test the contract of an objective, in a subclass.
 
-    class TestMine(ObjectiveContract):
-        def make(self):
-            return Mine()
+    >>> from tauleap.objective import CompleteElbo
+    >>> class TestMine(ObjectiveContract):
+    ...     def make(self):
+    ...         return CompleteElbo()
+    >>> TestMine().test_scaling_and_adding()  # pytest runs all tests of the class
     """
 
     shape: tuple[int, ...] = (2, 2)

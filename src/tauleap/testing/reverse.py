@@ -57,11 +57,13 @@ class Case:
 class ReverseContract(LogitsContract):
     """Test the contract of the time reversal of a process, in a subclass.
 
-        class TestMine(ReverseContract):
-            def make(self):
-                return Mine(5, Constant(2.0))
-
     Set ``fixed_shape`` where the process fixes the shape of a sample.
+
+    >>> from tauleap.noise import Constant, Uniform
+    >>> class TestMine(ReverseContract):
+    ...     def make(self):
+    ...         return Uniform(3, Constant(2.0))
+    >>> TestMine().test_posterior_is_bayes_rule()  # pytest runs all tests of the class
     """
 
     times: tuple[float, ...] = (0.002, 0.3, 1.0)

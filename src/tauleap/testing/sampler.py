@@ -40,12 +40,15 @@ EXAMPLES: tuple[Example, ...] = (
 class SamplerContract(ABC):
     """Test the contract of a sampler on each process that it accepts, in a subclass.
 
-        class TestMine(SamplerContract):
-            def make(self):
-                return Mine()
-
     ``draws`` samples, each taken in ``steps`` steps, must pass a chi-square test against the exact distribution. The
     seeds are fixed, and the level of the test is ``laws.LEVEL``.
+
+    >>> from tauleap.sampling import Ancestral
+    >>> class TestMine(SamplerContract):
+    ...     examples = EXAMPLES[:2]  # default: all
+    ...     def make(self):
+    ...         return Ancestral()
+    >>> TestMine().test_no_samples_and_no_free_sites()  # pytest runs all tests of the class
     """
 
     steps: int = 24

@@ -49,6 +49,10 @@ class Result:
         checkpoint: The folder of the last checkpoint.
         stopped: Why training ended: "finished", "minutes", "SIGINT", "SIGTERM" or "SIGHUP".
         first: Whether this process is the first rank, which should print and write.
+
+    >>> result = Result(step=2, checkpoint=Path("runs", "digits"), stopped="minutes", first=True)
+    >>> f"{result.stopped} after {result.step} steps"
+    'minutes after 2 steps'
     """
 
     step: int

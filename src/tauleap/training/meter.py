@@ -10,7 +10,11 @@ from torch import Tensor
 
 
 class NonFiniteError(ArithmeticError):
-    """Report a loss or a weight that became infinite or NaN."""
+    """Report a loss or a weight that became infinite or NaN.
+
+    >>> issubclass(NonFiniteError, ArithmeticError)
+    True
+    """
 
 
 class Meter:

@@ -24,6 +24,15 @@ def push_gibbs(
         t: The time, in (0, 1].
         sites: The number of sites that are redrawn. Default: 1.
         selection: "random" sites or those with the smallest "margin". Default: "random".
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> law = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    >>> push_gibbs(reverse, law, 0.1)
+    tensor([[0.8352, 0.0824],
+            [0.0824, 0.0000]], dtype=torch.float64)
     """
     x, size = states_of(law), law.shape[0]
     stays = torch.nn.functional.one_hot(x, size).to(torch.float64)

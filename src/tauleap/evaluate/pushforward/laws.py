@@ -36,6 +36,14 @@ def sample_law(
         grid: The decreasing times of the steps.
         final: The final step, as in ``tauleap.sample``. Default: "mode".
         accuracy: The accuracy where digits cost time. Default: full.
+
+    >>> from tauleap import denoise, noise, sampling
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> sample_law(sampling.Ancestral(), reverse, 2, grid=sampling.uniform_grid(20))
+    tensor([[0.5412, 0.0000],
+            [0.0000, 0.4588]], dtype=torch.float64)
     """
     times = [float(t) for t in grid]
     law = pushforward_grid(sampler, reverse, prior(reverse, sites), times, accuracy=accuracy)
@@ -58,6 +66,14 @@ def pushforward_grid(
         law: The distribution (S,)*D at the first time of the grid.
         grid: The decreasing times of the steps.
         accuracy: The accuracy where digits cost time. Default: full.
+
+    >>> from tauleap import denoise, noise, sampling
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> pushforward_grid(sampling.Ancestral(), reverse, prior(reverse, 2), [1.0, 0.5, 0.25])
+    tensor([[0.2951, 0.2049],
+            [0.2049, 0.2951]], dtype=torch.float64)
     """
     return deque(trajectory(sampler, reverse, law, grid, accuracy=accuracy), maxlen=1).pop()[1]
 
@@ -78,6 +94,17 @@ def trajectory(
         law: The distribution (S,)*D at the first time of the grid.
         grid: The decreasing times of the steps.
         accuracy: The accuracy where digits cost time. Default: full.
+
+    >>> from tauleap import denoise, noise, sampling
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> steps = trajectory(sampling.Ancestral(), reverse, prior(reverse, 2), [1.0, 0.5, 0.25])
+    >>> for t, law in steps:
+    ...     print(f"{t:g}: {law[0, 1]:.3f}")
+    1: 0.250
+    0.5: 0.242
+    0.25: 0.205
     """
     reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     times = [float(t) for t in grid]
@@ -107,6 +134,16 @@ def laws_at(
         grid: The decreasing times of the steps.
         times: The times of the intermediate distributions.
         accuracy: The accuracy where digits cost time. Default: full.
+
+    >>> from tauleap import denoise, noise, sampling
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> start, grid = prior(reverse, 2), [1.0, 0.5, 0.25]
+    >>> last, (half,) = laws_at(sampling.Ancestral(), reverse, start, grid, times=[0.4])
+    >>> half  # at the time 0.5, which is nearest to 0.4
+    tensor([[0.2579, 0.2421],
+            [0.2421, 0.2579]], dtype=torch.float64)
     """
     steps = [float(t) for t in grid]
     nearest = [min(steps, key=lambda t, time=time: abs(t - time)) for time in times]
@@ -124,6 +161,14 @@ def marginal(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor:
         reverse: The reverse process, of which only the forward process is used.
         data: The distribution of the data, (S,)*D.
         t: The time, in [0, 1].
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> marginal(reverse, data, 0.1)
+    tensor([[0.4176, 0.0824],
+            [0.0824, 0.4176]], dtype=torch.float64)
     """
     law = _device.exact_on_cpu(data)
     for site, kernel in enumerate(site_kernels(reverse.on_cpu().process, (data.ndim,), t)):
@@ -137,6 +182,14 @@ def prior(reverse: ReverseProcess, sites: int) -> Tensor:
     Args:
         reverse: The reverse process.
         sites: The number of sites D.
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> prior(reverse, 2)
+    tensor([[0.2500, 0.2500],
+            [0.2500, 0.2500]], dtype=torch.float64)
     """
     each = reverse.on_cpu().process.sampling_prior()
     law = torch.ones((), dtype=torch.float64, device=each.device)
@@ -155,6 +208,14 @@ def reverse_chain_law(reverse: ReverseProcess, data: Tensor, t: float) -> Tensor
         reverse: The reverse process, of which only the forward process is used.
         data: The distribution of the data, (S,)*D.
         t: The time, in [0, 1].
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.75, 0.0], [0.0, 0.25]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> reverse_chain_law(reverse, data, 0.0)  # not the data, since q_1 is not quite the prior
+    tensor([[0.7433, 0.0000],
+            [0.0000, 0.2567]], dtype=torch.float64)
     """
     start, last = prior(reverse, data.ndim), marginal(reverse, data, 1.0)
     law = torch.where(start > 0, start / torch.where(start > 0, last, 1.0), 0.0)
@@ -171,6 +232,14 @@ def apply_final(reverse: ReverseProcess, law: Tensor, t: float, final: Literal["
         law: The distribution (S,)*D at time t.
         t: The last time of the grid.
         final: The final step, as in ``tauleap.sample``.
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> apply_final(reverse, marginal(reverse, data, 0.1), 0.1, "sample")
+    tensor([[0.4507, 0.0493],
+            [0.0493, 0.4507]], dtype=torch.float64)
     """
     reverse, law = reverse.on_cpu(), _device.exact_on_cpu(law)
     if final == "none":
@@ -187,6 +256,14 @@ def apply_mode(reverse: ReverseProcess, law: Tensor, t: float) -> Tensor:
         reverse: The reverse process.
         law: The distribution (S,)*D at time t.
         t: The last time of the grid.
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> apply_mode(reverse, torch.tensor([[0.5, 0.125], [0.0, 0.375]]), 0.1)
+    tensor([[0.6250, 0.0000],
+            [0.0000, 0.3750]])
     """
     predicted = reverse.posterior(states_of(law), t).mode
     return torch.zeros_like(law).index_put_(tuple(predicted.T), law.reshape(-1), accumulate=True)

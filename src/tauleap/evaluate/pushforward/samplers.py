@@ -168,6 +168,15 @@ def push_corrector(
         t: The time, in (0, 1].
         tau: The length of the leap, in time.
         multiple_jumps: The treatment of several jumps at one site, see ``TauLeaping``. Default: that of the process.
+
+    >>> from tauleap import denoise, noise
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> law = torch.tensor([[1.0, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    >>> push_corrector(reverse, law, 0.1, tau=0.05)
+    tensor([[0.8904, 0.0532],
+            [0.0532, 0.0032]], dtype=torch.float64)
     """
     x, how = states_of(law), multiple_jumps or ("add" if reverse.process.ordinal else "reject")
     return push_sites(

@@ -15,7 +15,16 @@ from tauleap.sampling import Sampler
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Set the accuracy of a pushforward: fewer digits take less time."""
+    """Set the accuracy of a pushforward: fewer digits take less time.
+
+    >>> import torch
+    >>> from tauleap import denoise, noise, sampling
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(torch.tensor([0.75, 0.25]), process))
+    >>> start = torch.tensor([0.5, 0.5])
+    >>> pushforward_step(sampling.Uniformization(), reverse, start, 1.0, 0.5, Accuracy(tolerance=1e-3))
+    tensor([0.5799, 0.4201], dtype=torch.float64)
+    """
 
     tolerance: float = 1e-7
     """The relative tolerance of the solver for exact samplers. Default: 1e-7."""
@@ -44,6 +53,15 @@ def pushforward_step(
 
     Raises:
         TypeError: The kernel of a step of this sampler is not implemented.
+
+    >>> import torch
+    >>> from tauleap import denoise, noise, sampling
+    >>> data = torch.tensor([[0.5, 0.0], [0.0, 0.5]])
+    >>> process = noise.Uniform(2, noise.Constant(1.0))
+    >>> reverse = ReverseProcess(process, denoise.ExactDenoiser(data, process))
+    >>> pushforward_step(sampling.Ancestral(), reverse, data.double(), 0.2, 0.1)
+    tensor([[0.4726, 0.0274],
+            [0.0274, 0.4726]], dtype=torch.float64)
     """
     raise TypeError(f"the exact kernel of a step of {sampler} is not implemented: use tauleap.sample")
 

@@ -22,6 +22,20 @@ class Tuning(ABC):
     Args:
         rows: The number of rows of the estimate.
         relative_stderr: The standard error of predicted errors, divided by the error; None for one row.
+
+    >>> @dataclass(frozen=True)
+    ... class FirstOrder(Tuning):
+    ...     kind = "first-order"
+    ...     def error(self, steps, sites=None):
+    ...         return 2.0 / steps
+    ...     def steps(self, tol, sites=None):
+    ...         return math.ceil(2.0 / tol)
+    ...     def fit_problem(self, process, sites):
+    ...         return None
+    ...     def config(self):
+    ...         return self._head()
+    >>> FirstOrder(rows=100, relative_stderr=0.1).steps(tol=0.25)
+    8
     """
 
     rows: int
