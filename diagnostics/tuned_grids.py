@@ -48,9 +48,9 @@ def numbers() -> str:
     law = random_law(torch.ones(7, 2, dtype=torch.bool), seed=2)
     tuning = UnmaskingTuning(1, None, 7, tuple(range(7)), tuple(mean_entropies(law)))
     rows = []
-    for steps, even in ((2, (4, 3)), (3, (3, 2, 2)), (4, (2, 2, 2, 1))):
+    for steps, equal in ((2, (4, 3)), (3, (3, 2, 2)), (4, (2, 2, 2, 1))):
         best = tuning.numbers(steps)
-        shown = [f"{list(plan)}: {tuning.error_of(plan):.4f}" for plan in (even, best)]
+        shown = [f"{list(plan)}: {tuning.error_of(plan):.4f}" for plan in (equal, best)]
         rows.append(["absorbing", str(steps), *shown])
     return table(["noise", "steps", "even numbers", "tuned numbers"], rows)
 

@@ -3,7 +3,7 @@
     python examples/06_steering.py
 
 The potential f(x0) is the logarithm of a weight. Samples follow the distribution of the sampler times exp(f), the
-better the more particles a sample has. The effective size tells how many of the particles count in the end.
+better the more particles a sample has. The effective size shows how many of the particles count in the end.
 """
 
 import torch

@@ -86,12 +86,12 @@ def test_the_dynamic_program_finds_the_best_of_all_plans() -> None:
     """Seven binary sites: equal numbers are clearly worse."""
     _, law = masked_case(7, seed=2)
     tuning = exact_tuning(law)
-    for steps, even in ((2, (4, 3)), (3, (3, 2, 2)), (4, (2, 2, 2, 1))):
+    for steps, equal in ((2, (4, 3)), (3, (3, 2, 2)), (4, (2, 2, 2, 1))):
         best = min(tuning.error_of(numbers) for numbers in compositions(7, steps))
         assert tuning.error(steps) == pytest.approx(best, abs=1e-12)
         assert tuning.error_of(tuning.numbers(steps)) == pytest.approx(best, abs=1e-12)
         assert len(tuning.numbers(steps)) == steps
-        assert best < 0.95 * min(tuning.error_of(numbers) for numbers in itertools.permutations(even))
+        assert best < 0.95 * min(tuning.error_of(numbers) for numbers in itertools.permutations(equal))
 
 
 def test_the_pushforward_stays_within_the_prediction() -> None:

@@ -43,7 +43,7 @@ _INK = "#6e016b"
 
 
 def draw_laws(laws: Float[Tensor, "laws x y"], titles: Sequence[str]) -> Figure:
-    """Draw a row of two-dimensional distributions on one colour scale.
+    """Draw two-dimensional distributions side by side, on one colour scale.
 
     Args:
         laws: The tables, ``laws[i, x, y]`` with y upwards.
