@@ -12,6 +12,8 @@ from tauleap.noise import Absorbing, Constant, Dense, Uniform
 from tauleap.observed import Observed
 from tauleap.reverse import ReverseProcess
 from tauleap.sampling import Ancestral, TauLeaping, WithCorrector, sample
+from tauleap.sampling.gibbs import gibbs_step
+from tauleap.testing import GivenLogits
 from tauleap.testing.cases import correlated, counts, draws, of_every_kind, total_variation
 from tauleap.testing.examples import two_islands
 from tauleap.testing.laws import assert_drawn_from, random_law
@@ -49,6 +51,19 @@ def test_selection_by_margin_is_a_heuristic() -> None:
     reverse, law = exact("uniform", 3)
     there = marginal(reverse, law, 0.3)
     assert total_variation(push_gibbs(reverse, there, 0.3, selection="margin"), there) > 0.1
+
+
+def test_states_of_other_strides_are_redrawn() -> None:
+    """The values of a transposed copy are the same, so that the same generator must redraw the same states."""
+    reverse = ReverseProcess(Uniform(5, Constant(1.0)), GivenLogits(torch.zeros(400, 2, 3, 5)))
+    x = torch.randint(5, (400, 2, 3), generator=torch.Generator().manual_seed(0))
+    given: dict[str, Any] = {"observed": None, "condition": None}
+
+    def step(x: torch.Tensor) -> torch.Tensor:
+        return gibbs_step(reverse, x, 0.5, 2, "random", **given, generator=torch.Generator().manual_seed(1))[0]
+
+    assert torch.equal(step(x.mT.contiguous().mT), step(x))
+    assert not torch.equal(step(x), x)
 
 
 def test_repeated_steps_lead_to_the_marginal() -> None:

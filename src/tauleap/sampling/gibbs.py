@@ -64,7 +64,7 @@ def gibbs_step(
         order = _draw.uniforms(unobserved.shape, x.device, generator).masked_fill(~unobserved, 2.0)
         chosen = _smallest(order, sites) & unobserved
         probs = conditionals(reverse, x, t, chosen, **given)
-    out = x.clone()
+    out = x.clone(memory_format=torch.contiguous_format)
     out.flatten(1)[chosen] = _draw.categorical(probs, generator)
     return out, StepInfo.count(x, out, evaluations=1.0, observed=observed)
 
