@@ -62,6 +62,7 @@ def _fitted(
     settings = {
         "objective": "multiclass" if size > 2 else "binary",
         "num_leaves": leaves,
+        "lambda_l2": 20.0 if size > _MANY_STATES else 0.0,  # Else the trees of rare states diverge after a few rounds.
         "learning_rate": _RATE if size <= 20 else 2 * _RATE,
         "min_data_in_leaf": 20,
         "num_threads": 1,
