@@ -113,6 +113,7 @@ def test_equal_distributions_seldom_differ_by_two_standard_errors() -> None:
         (-0.3, 0.1, 50, 0, "yet, and needs more training"),
         (-0.3, 0.1, 4, 1, "(only 4 held-out rows: a rough comparison)"),
         (-0.3, math.inf, 1, 1, "there is no dependence between sites to learn"),
+        (-0.0005, 1e-5, 50, 1, "there is no dependence between sites to learn"),
         (math.nan, math.nan, 50, 3, "it has not learned dependence"),
     ],
 )
@@ -135,6 +136,7 @@ def test_text_of_the_comparison(gain: float, stderr: float, n: int, sites: int, 
         (-0.1, 0.1, 50, 1, None),
         (-0.3, 0.1, 50, 1, False),
         (-0.3, math.inf, 1, 1, None),
+        (-0.0005, 1e-5, 50, 1, None),
     ],
 )
 def test_verdicts(gain: float, stderr: float, n: int, sites: int, expected: bool | None) -> None:
