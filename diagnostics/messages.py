@@ -2,9 +2,10 @@
 
     python diagnostics/messages.py [FILTER ...] [--width 100]
 
-For each file of src/tauleap: error messages, warnings and printed lines with their line number, and the first sentence
-of every public docstring. The help of every command follows. A filter such as ``training`` or ``cli/labels`` selects
-files whose path contains it; ``help`` selects the help. In a message, ``{...}`` stands for a value that is inserted.
+For each file of src/tauleap: error messages, problems of tables with their remedies, warnings and printed lines with
+their line number, and the first sentence of every public docstring. The help of every command follows. A filter such as
+``training`` or ``cli/labels`` selects files whose path contains it; ``help`` selects the help. In a message, ``{...}``
+stands for a value that is inserted.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "tauleap"
 CALLS = {"warn": "warning", "_exit_with": "error", "_fail": "error", "say": "output", "print": "output"}
 """Functions whose first argument is shown to the user, and the kind of the text."""
+PROBLEMS = {"Problem", "report"}
+"""Functions whose first two arguments are a problem of a table and its remedy."""
 
 
 def main() -> None:
@@ -28,7 +31,7 @@ def main() -> None:
     parser.add_argument("filters", nargs="*", help="print only files whose path contains one of these texts")
     parser.add_argument("--width", type=int, default=100, help="columns of the help of commands")
     arguments = parser.parse_args()
-    counts = {"docstring": 0, "error": 0, "warning": 0, "output": 0}
+    counts = {"docstring": 0, "error": 0, "problem": 0, "warning": 0, "output": 0}
     for path in sorted(PACKAGE.rglob("*.py")):
         name = path.relative_to(PACKAGE).as_posix()
         if arguments.filters and not any(text in name for text in arguments.filters):
@@ -45,7 +48,7 @@ def main() -> None:
 
 
 def sentences_of(source: str) -> Iterator[tuple[int, str, str]]:
-    """Yield line, kind (docstring, error, warning or output) and text of the sentences in a file, in their order.
+    """Yield line, kind (docstring, error, problem, warning or output) and text of a file's sentences, in their order.
 
     Args:
         source: the code of the file.
@@ -62,7 +65,29 @@ def sentences_of(source: str) -> Iterator[tuple[int, str, str]]:
             text = message(node.args[0], tree)
             found += [] if text is None else [(node.lineno, CALLS[_called(node)], text)]
     found += public_docstrings(tree)
+    found += table_problems(tree)
     yield from sorted(set(found))
+
+
+def table_problems(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
+    """Yield line, kind and text of the problems of tables, each with its remedy.
+
+    Args:
+        tree: the module.
+    """
+    for function in ast.walk(tree):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        for node in ast.walk(function):
+            if isinstance(node, ast.Call) and _called(node) in PROBLEMS and len(node.args) > 1:
+                # A name is looked up in its own function, as many functions have one that is called ``message``.
+                texts = [message(argument, function) for argument in node.args[:2]]
+                if texts != [None, None]:
+                    shown = [
+                        text or f"{{{ast.unparse(argument)}}}"
+                        for text, argument in zip(texts, node.args[:2], strict=True)
+                    ]
+                    yield node.lineno, "problem", "; ".join(shown)
 
 
 def public_docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
@@ -88,12 +113,12 @@ def public_docstrings(tree: ast.Module) -> Iterator[tuple[int, str, str]]:
             waiting += node.body  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def message(node: ast.expr, tree: ast.Module) -> str | None:
+def message(node: ast.expr, tree: ast.Module | ast.FunctionDef) -> str | None:
     """Return a text with ``{...}`` for inserted values; None for what is not a text in the code.
 
     Args:
         node: an expression.
-        tree: the module, in which a name may be assigned a text.
+        tree: the module or function, in which a name may be assigned a text.
     """
     if isinstance(node, ast.Constant):
         return node.value if isinstance(node.value, str) else None
@@ -109,10 +134,12 @@ def message(node: ast.expr, tree: ast.Module) -> str | None:
         parts = [message(side, tree) for side in (node.body, node.orelse)]
         return None if parts == [None, None] else " / ".join(part or "{...}" for part in parts)
     if isinstance(node, ast.Name):
+        assignments = [each for each in ast.walk(tree) if isinstance(each, ast.Assign)]
         assigned = [
-            each.value
-            for each in ast.walk(tree)
-            if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == node.id and each.lineno < node.lineno
+            value
+            for each in sorted(assignments, key=lambda each: each.lineno)
+            for target, value in _pairs(each)
+            if target == node.id and each.lineno < node.lineno
         ]
         texts = [assigned[-1]] if assigned and not isinstance(assigned[-1], ast.Name) else []
         return message(texts[0], tree) if texts else None
@@ -133,6 +160,14 @@ def print_help(width: int) -> None:
         with contextlib.redirect_stdout(text), contextlib.suppress(SystemExit):
             cli.main([*words, "--help"])
         print(f"== {' '.join(['tauleap', *words, '--help'])}\n{text.getvalue()}")
+
+
+def _pairs(node: ast.Assign) -> list[tuple[str, ast.expr]]:
+    """Return the names and values of an assignment, which may be of several names."""
+    target, value = node.targets[0], node.value
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        return [(ast.unparse(name), each) for name, each in zip(target.elts, value.elts, strict=False)]
+    return [(ast.unparse(target), value)]
 
 
 def _called(node: ast.Call) -> str:

@@ -51,4 +51,4 @@ def derive_seed(*words: int | str) -> int:
     True
     """
     digest = hashlib.blake2b(repr(words).encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 1
+    return int.from_bytes(digest, "little") >> 1  # 63 bits

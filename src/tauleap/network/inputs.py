@@ -1,4 +1,4 @@
-"""The inputs of a network: sizes and calls that are checked, states as numbers, and time as a vector that modulates.
+"""The inputs of a network: checks of sizes and calls, states as numbers, and time as a vector that modulates features.
 
 States become numbers that a linear layer can take. Time becomes sines and cosines (Vaswani et al. 2017; Ho et al.
 2020), then a vector, which scales and shifts features (feature-wise linear modulation, Perez et al. 2018).
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tauleap import _check
 
 TIME_SCALE = 1000.0
-"""Times in [0, 1] become positions in [0, 1000], the range for which the wavelengths were chosen."""
+"""Times in [0, 1] become positions in [0, 1000]: the wavelengths of ``sinusoidal`` were chosen for about 1000 steps."""
 
 
 def check_sizes(**sizes: int) -> None:
@@ -74,15 +74,18 @@ def normalise(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
 
 
 def one_hot(x: Tensor, num_states: int, dtype: torch.dtype) -> Tensor:
-    """Return the one-hot vectors (B, *shape, S) in ``dtype``; unlike torch's ``one_hot``, the host does not wait."""
+    """Return the one-hot vectors (B, *shape, S) in ``dtype``.
+
+    torch's ``one_hot`` checks the values of x, so that the host waits for the accelerator; this does not.
+    """
     return torch.zeros(*x.shape, num_states, dtype=dtype, device=x.device).scatter_(-1, x.unsqueeze(-1), 1)
 
 
 def mark(h: Tensor, vector: Tensor, observed: Tensor | None) -> Tensor:
     """Add a learned vector (width,) to h (B, *shape, width) at the observed sites.
 
-    With no mask it adds nothing, but the vector still gets its gradient of zero: training over several processes waits
-    for the gradient of every parameter.
+    Without a mask nothing is added, but the vector still gets a gradient, of zero: training on several processes
+    (DistributedDataParallel) waits for the gradient of every parameter.
     """
     mask = torch.zeros((), dtype=h.dtype, device=h.device) if observed is None else observed.unsqueeze(-1).to(h.dtype)
     return h + mask * vector
@@ -97,7 +100,7 @@ def sinusoidal(position: Tensor, size: int) -> Tensor:
 
 
 class TimeEmbedding(nn.Module):
-    """Embed t by sines and cosines of 1000 t and an MLP with one hidden layer (App. H).
+    """Embed t by sines and cosines of 1000 t and an MLP with one hidden layer (Campbell et al. 2022, App. H).
 
     Args:
         size: The width of the sinusoidal embedding, even.
@@ -119,10 +122,10 @@ class TimeEmbedding(nn.Module):
             self.out = nn.Linear(hidden, out)
 
     def forward(self, t: Tensor) -> Tensor:
-        """Return the embedding (1, out) or (B, out) of times () or (B,); an expanded time is embedded once."""
+        """Return the embedding (1, out) or (B, out) of times () or (B,)."""
         if self.constant is not None:
             return self.constant
-        if t.ndim and len(t) and t.stride(0) == 0:
+        if t.ndim and len(t) and t.stride(0) == 0:  # one time, expanded to the batch, is embedded once
             t = t[0]
         embedding = sinusoidal(TIME_SCALE * t.reshape(-1), self.size)
         return self.out(self.activation(self.hidden(embedding.to(self.hidden.weight.dtype))))
@@ -134,7 +137,7 @@ class Modulation(NamedTuple):
     scale: Tensor
     offset: Tensor
 
-    # A method with a name: torch.compile of PyTorch 2.6 cannot trace the call of a tuple.
+    # Not ``__call__``: torch.compile of PyTorch 2.6 cannot trace the call of a NamedTuple.
     def modulate(self, h: Tensor) -> Tensor:
         """Return ``scale * h + offset``, in the shape (B, ..., width) of ``h``."""
         sites = (1,) * (h.ndim - 2)
@@ -143,9 +146,9 @@ class Modulation(NamedTuple):
 
 
 class FiLM(nn.Module):
-    """Map the time embedding to a Modulation, which may be used more than once, by a linear layer.
+    """Map the time embedding to a Modulation by a linear layer.
 
-    The biases of the scales begin at 1, so that the untrained layer is close to the identity.
+    The biases of the scales begin at 1, so that the untrained modulation is close to the identity.
     """
 
     def __init__(self, time_width: int, width: int) -> None:

@@ -1,4 +1,4 @@
-"""The reverse process bound to given states and a time: every formula, from one evaluation of the denoiser."""
+"""The reverse process at given states x and a time t: rates, steps and losses from one evaluation of the denoiser."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _R = TypeVar("_R")
 
 
 def _on_exact_device(method: Callable[Concatenate[ReverseAt, _P], _R]) -> Callable[Concatenate[ReverseAt, _P], _R]:
-    """Move the arguments of a method to the CPU and its result back, for states on a device without float64."""
+    """Run a method on the CPU if the states come from a device without float64, and move its result back there."""
 
     @wraps(method)
     def call(self: ReverseAt, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         if self.home is None:
             return method(self, *args, **kwargs)
-        there: Any = method
-        here = [moved(value, _device.CPU) for value in args]
+        untyped: Any = method  # the types of moved arguments are not known
+        positional = [moved(value, _device.CPU) for value in args]
         named = {name: moved(value, _device.CPU) for name, value in kwargs.items()}
-        return moved(there(self, *here, **named), self.home)
+        return moved(untyped(self, *positional, **named), self.home)
 
     return call
 
 
 def structure_of(process: ForwardProcess) -> Structure:
-    """Return the formula for a process: the one place where code is selected by the kind of process."""
+    """Return the formulas for a process. This is the only place that selects code by the kind of process."""
     structure = RankOneStructure(process) if isinstance(process, RankOneProcess) else DenseStructure(process)
     return structure if process.mask is None else AbsorbingStructure(process, structure)
 
@@ -72,9 +72,9 @@ class ReverseAt:
         posterior: p(x0 | x). Default: that of the denoiser.
         kernel: q_t|0. Default: that of the process.
         checked: Whether the caller has checked these arguments, and checks those of the methods. Default: False.
-        home: The device of the results. Default: that of ``x``.
-        scored: The sites whose losses are used; those of the others need not be right, which may save their logits.
-            Default: all.
+        home: The device of the results, if ``x`` was moved from it to the CPU. Default: that of ``x``.
+        scored: The sites whose losses are used. The losses of other sites may be wrong, so that their logits need not
+            be computed. Default: all.
 
     >>> from tauleap import ReverseProcess
     >>> from tauleap.denoise import ExactDenoiser
@@ -118,18 +118,19 @@ class ReverseAt:
         return self
 
     def deferred(self) -> ReverseAt:
-        """Evaluate the denoiser for rows whose logits are needed, when they are needed; and return this object.
+        """Postpone the evaluation of the denoiser to the rows whose logits are needed, and return this object.
 
-        The condition must have one entry per sample. Where the sites that move, or candidates for them, cannot be drawn
-        without the predictions of the others, the denoiser is evaluated now.
+        The condition must have one entry per sample. The denoiser is evaluated now for processes whose jumping sites
+        cannot be drawn before the predictions are known.
         """
         structure = structure_of(self.process)
         if self._given is not None or not structure.draws_sites_first:
             return self.evaluated()
         shape = torch.Size((*self.x.shape, self.process.num_states))
-        # Candidates make the host wait for an accelerator once more, so that it does not wait for their rows as well.
-        some = _device.is_host(self.x.device) or not structure.draws_candidates
-        self._deferred = Deferred(self._predicted_rows, shape, self.x.device, self.t, selects_rows=some)
+        # To select rows, the host waits for their number. With candidates it already waits once, so on an accelerator
+        # all rows are evaluated instead.
+        selects_rows = _device.is_host(self.x.device) or not structure.draws_candidates
+        self._deferred = Deferred(self._predicted_rows, shape, self.x.device, self.t, selects_rows=selects_rows)
         self.posterior = Posterior(self._deferred, over_data_states=True)
         return self
 
@@ -198,7 +199,7 @@ class ReverseAt:
 
     @cached_property
     def corrector_jumps(self) -> OutgoingJumps:
-        """The same by the corrector rates."""
+        """Exit rates and draws of destinations, by the corrector rates."""
         return self._unobserved(CorrectorJumps(self.reversal.jumps(self.posterior), self.process, self.x, self.t))
 
     @cached_property
@@ -219,7 +220,7 @@ class ReverseAt:
 
     @_on_exact_device
     def divergence(self, x0: States) -> PerSite:
-        """Return sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0, with C the rates that know x0; 0 at observed sites.
+        """Return sum_v Rhat_v - C_v + C_v log(C_v / Rhat_v) >= 0, with C the rates given x0; 0 at observed sites.
 
         Its integral over t is the bound on the likelihood.
 
@@ -232,7 +233,7 @@ class ReverseAt:
 
     @_on_exact_device
     def log_prob(self, x0: States) -> PerSite:
-        """Return log p(x0 | x) of the true x0 at every site, given that x was reached.
+        """Return log p(x0 | x) of the true x0 at every site, given that x was reached: other x0 are excluded.
 
         Args:
             x0: The data.
@@ -242,7 +243,7 @@ class ReverseAt:
 
     @_on_exact_device
     def step_probs(self, s: Time) -> PerState:
-        """Return p(x_s | x) at a time s <= t, each site on its own: D3PM's kernel (Section 2), for any two times.
+        """Return p(x_s | x) at a time s <= t, per site: D3PM's kernel (Section 2), for any two times.
 
             p(x_s) = sum_x0 p(x0 | x) q_s|0(x_s | x0) q_t|s(x | x_s) / q_t|0(x | x0)
 
@@ -270,7 +271,7 @@ class ReverseAt:
 
     @_on_exact_device
     def draw_step(self, s: Time, *, generator: torch.Generator | None = None) -> States:
-        """Return a draw from :meth:`step_probs` without computing them: which sites leave x, and where to.
+        """Return a draw from :meth:`step_probs`, without computing it: first the sites that leave x, then where to.
 
         Args:
             s: the earlier time, or one per sample.

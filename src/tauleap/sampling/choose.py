@@ -20,10 +20,10 @@ from tauleap.sampling.sampler import Sampler
 from tauleap.sampling.tuning import TimeTuning, TunedNumbers, Tuning, UnmaskingTuning
 
 END = 1e-3
-"""The last time of a grid: the sites are drawn independently there, so little noise may be left."""
+"""The last time of a grid. The final step draws the sites independently, so little noise may be left there."""
 FEW_STEPS = 32
-"""The grids with the smallest mean errors at 16 and at 64 evaluations differ (docs/samplers.md has the table); this is
-between the two numbers on a logarithmic scale."""
+"""The largest number of steps that counts as few when the grid is selected. The best grid at 16 evaluations is not the
+best at 64 (docs/samplers.md has the table); 32 is between the two on a logarithmic scale."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class SamplingPlan:
 
     def __str__(self) -> str:
         steps = "" if self.grid_name == "exact" else f" in {len(self.grid) - 1} steps, {self.grid_name} grid"
-        work = "" if self.evaluations is None else f", at most {self.evaluations} evaluations"
-        return f"{self.sampler!r} from t = {self.grid[0]:g} to {self.grid[-1]:g}{steps}{work}: {self.reason}"
+        cost = "" if self.evaluations is None else f", at most {self.evaluations} evaluations"
+        return f"{self.sampler!r} from t = {self.grid[0]:g} to {self.grid[-1]:g}{steps}{cost}: {self.reason}"
 
 
 def choose_sampling(
@@ -86,9 +86,9 @@ def choose_sampling(
     one evaluation per site. Otherwise a tuned model gets the steps with the smallest predicted error: for absorbing
     noise ``Planned`` with the best numbers of sites, for other noise ancestral steps at the best times, down to 0.
 
-    Everything else gets ancestral steps, one evaluation each, from t = 1 to 0.001: up to 32 of them on the uniform grid
-    for absorbing noise and on the geometric grid for other noise, more of them on ``noise_grid`` for absorbing noise
-    and on the uniform grid for other noise.
+    Everything else gets ancestral steps, one evaluation each, from t = 1 to 0.001. For absorbing noise, up to 32 steps
+    are on ``uniform_grid`` and more are on ``noise_grid``. For other noise, up to 32 steps are on ``geometric_grid``
+    and more are on ``uniform_grid``.
 
     Args:
         process: The noise of the model.
@@ -119,8 +119,9 @@ def choose_sampling(
             raise TypeError(f"sampler must be a Sampler such as Ancestral(), got {sampler!r}")
         sampler.check(process)
     absorbing = process.mask is not None
-    few = absorbing and sites <= (0 if tol is not None else steps)
-    if grid is None and (isinstance(sampler, FirstHitting) or (sampler is None and few)):
+    # A tolerance sets no number of steps: then FirstHitting is selected only if no site is drawn.
+    has_step_per_site = absorbing and sites <= (0 if tol is not None else steps)
+    if grid is None and (isinstance(sampler, FirstHitting) or (sampler is None and has_step_per_site)):
         count = f"{sites} sites are no more than {steps} steps"
         reason = f"exact for absorbing noise, {count}" if sampler is None else "as given, exact for absorbing noise"
         return SamplingPlan(FirstHitting(), (1.0, 0.0), "exact", "none", sites, reason)
@@ -144,19 +145,19 @@ def choose_sampling(
 
 
 def _tuned(tuning: Tuning, sites: int, steps: int, tol: float | None, sampler: Sampler | None) -> SamplingPlan | None:
-    """Return the plan of a tuned model; None for a sampler whose error was not measured."""
+    """Return the plan of a tuned model; None if the tuning did not measure the error of the given sampler."""
     if isinstance(tuning, UnmaskingTuning) and sampler is None:
         number = min(steps, sites) if tol is None else tuning.steps(tol, sites)
         planned = Planned(numbers=TunedNumbers(tuning, number if tol is None else None, tol))
-        made: tuple[Sampler, tuple[float, ...]] = planned, tuple(uniform_grid(number, end=0.0).tolist())
+        sampler_and_times: tuple[Sampler, tuple[float, ...]] = planned, tuple(uniform_grid(number, end=0.0).tolist())
     elif isinstance(tuning, TimeTuning) and (sampler is None or _is_plain(sampler)):
         number = steps if tol is None else tuning.steps(tol)
-        made = Ancestral(), tuning.grid(number)
+        sampler_and_times = Ancestral(), tuning.grid(number)
     else:
         return None
     error = tuning.error(number, sites)
     reason = f"predicted error {error:.3g} nats per row, as tuned"
-    return SamplingPlan(*made, "tuned", "none", number, reason, error)
+    return SamplingPlan(*sampler_and_times, "tuned", "none", number, reason, error)
 
 
 def _is_plain(sampler: Sampler) -> bool:

@@ -168,15 +168,15 @@ def sample(
             state and the block's number. Default: all samples in one block.
         generator: The source of randomness. Default: that of torch.
         progress: Show a bar with the remaining time. Default: False.
-        blocks: The blocks to draw. ``blocks=range(rank, n_blocks, world)`` draws some of them here and others
-            elsewhere, or the rest of an interrupted run; all of them together, by ``Samples.join``, equal one call.
+        blocks: The numbers of the blocks to draw: ``range(rank, n_blocks, world)`` on process ``rank`` of ``world``,
+            or the rest after an interruption. All blocks, joined by ``Samples.join``, equal one call for all samples.
             Default: all.
         potential: A function f of clean states (n, *shape) that returns the logarithms (n,) of their weights. Samples
             then follow the distribution of the sampler times exp(f), normalised, up to an error that falls with the
-            number of particles. Where f is -inf a sample is impossible; predictions of x0 on the way may be. Default:
-            None.
+            number of particles. A sample with f = -inf is never returned; predictions of x0 before the last step may
+            have f = -inf. Default: None.
         particles: The number of particles per sample, >= 1, each with the cost of a sample and one more evaluation per
-            step. ``info.effective_size`` is the number of them that count. Default: 8 with a potential.
+            step. ``info.effective_size`` shows how evenly they are weighted. Default: 8 with a potential.
 
     Returns:
         The samples, with their trace and the cost of the run.
@@ -214,8 +214,8 @@ def sample(
             "potential": potential,
             "particles": particles,
         }
-        there = {name: moved(value, _device.CPU) for name, value in named.items()}
-        return sample(reverse.on_cpu(), sampler, shape, **there).to(device)
+        on_cpu = {name: moved(value, _device.CPU) for name, value in named.items()}
+        return sample(reverse.on_cpu(), sampler, shape, **on_cpu).to(device)
     full = torch.Size((number, *site_shape))
     if start is not None:
         start = _check_start(start, full, reverse.process.num_states)
@@ -240,13 +240,12 @@ def sample(
     with reporting(progress, steps, sampler) as advance, reporting_undefined(), torch.no_grad():
         for block in chosen:
             part = slice(block * size, min(number, (block + 1) * size))
-            own = _device.new_generator(
+            block_generator = _device.new_generator(
                 device if generator is None else generator.device, derive_seed(base, "block", block)
             )
-            steered = steering and Particles(steering, part.stop - part.start, each, device, own)
-            rows = torch.arange(part.start, part.stop).repeat_interleave(
-                each
-            )  # the particles of a sample are neighbours
+            steered = steering and Particles(steering, part.stop - part.start, each, device, block_generator)
+            # The particles of a sample are neighbours.
+            rows = torch.arange(part.start, part.stop).repeat_interleave(each)
             run = _Run(
                 reverse,
                 sampler,
@@ -255,7 +254,7 @@ def sample(
                 final,
                 None if observed is None else observed.of_rows(rows).to(device),
                 None if condition is None else condition[rows].to(device),
-                own,
+                block_generator,
                 steered,
             )
             x = None if start is None else start[rows].to(device)
@@ -304,18 +303,18 @@ class _Run:
                 self._record(recorded, x, s)
             advance()
         posterior = self._record(recorded, x, last) if last in self.trace_times else None
-        passes = float(len(recorded))
+        other_evaluations = float(len(recorded))
         if self.final != "none" and posterior is None and self.reverse.process.mask is not None:
             given = {"observed": self.observed, "condition": self.condition}
             at = self.reverse.at(x, last, **given, checked=True).deferred()
             x = fill_masked(at, self.final, self.generator)
-            passes += at.evaluations
+            other_evaluations += at.evaluations
         elif self.final != "none":
             if posterior is None:
                 posterior = self.reverse.at(
                     x, last, observed=self.observed, condition=self.condition
                 ).reachable_posterior()
-                passes += 1
+                other_evaluations += 1
             x = posterior.mode if self.final == "mode" else posterior.sample(generator=self.generator)
             x = x if self.observed is None else self.observed.fill(x)
         trace = None
@@ -323,10 +322,11 @@ class _Run:
             times, states, predictions = zip(*recorded, strict=True)
             trace = Trace(torch.tensor(times, dtype=torch.float64), torch.stack(states), torch.stack(predictions))
         columns = _columns(infos)
-        evaluations = float(columns.pop("evaluations").sum()) + passes
+        evaluations = float(columns.pop("evaluations").sum()) + other_evaluations
         sizes = torch.full((len(infos),), torch.nan)
         if self.particles is not None:
             x, sizes = self.particles.select(x)
+            # Each step but the last also predicts x0, to weight the particles.
             evaluations = self.particles.each * (evaluations + len(infos) - 1)
         evaluations *= memory.evaluated_fraction
         return Samples(x, trace, Info(evaluations, time.perf_counter() - began, **columns, effective_size=sizes))

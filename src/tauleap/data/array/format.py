@@ -18,10 +18,8 @@ from tauleap.data.array.memory_map import MAPPED_BYTES, MappedRows, scan
 from tauleap.data.dataset import Dataset
 from tauleap.data.format import Format, LoadedData
 
-_LENGTH = 64
-
-
-_TYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+_DEFAULT_LENGTH = 64  # of the rows into which an array with one axis is cut
+_DTYPES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class ArrayFormat(Format):
         low: The value of state 0.
         states: The number of states, >= 2.
         values: The value of each state in increasing order; None if state ``i`` has the value ``low + i``.
-        ordered: Whether the numbers are quantities.
+        ordered: Whether the numbers are quantities rather than codes without an order.
         dtype: The integer or bool dtype of written arrays, such as "uint8".
     """
 
@@ -59,8 +57,8 @@ class ArrayFormat(Format):
                 raise ValueError(
                     f"the values of an array must be {self.states} different whole numbers in increasing order"
                 )
-        if self.dtype not in _TYPES:
-            raise ValueError(f"the dtype of an array must be one of {', '.join(_TYPES)}, got {self.dtype!r}")
+        if self.dtype not in _DTYPES:
+            raise ValueError(f"the dtype of an array must be one of {', '.join(_DTYPES)}, got {self.dtype!r}")
         limit = np.iinfo(self.dtype) if self.dtype != "bool" else None
         low, high = (self.low, self.low + self.states - 1) if self.values is None else (self.values[0], self.values[-1])
         if not (0 if limit is None else limit.min) <= low <= high <= (1 if limit is None else limit.max):
@@ -93,7 +91,8 @@ class ArrayFormat(Format):
             path: An ``.npy`` or ``.npz`` file.
             length: The row length into which an array with one axis is cut, >= 1. Default: 64.
             array: The name of the array in an ``.npz``. Default: a common name, or the only one.
-            ordinal: Whether the numbers are quantities. Default: True if rows have two or more axes.
+            ordinal: Whether the numbers are quantities rather than codes without an order. Default: True if rows have
+                two or more axes.
             states: The number of states, the values ``0 .. states-1``. Default: found in the array.
 
         Raises:
@@ -105,20 +104,20 @@ class ArrayFormat(Format):
         values, missing = (_map(path, array), None) if is_mapped else read_array(path, array)
         report = [f"{path.name}: {values.dtype} {values.shape}"]
         if values.ndim == 1:
-            length = _check.integer("length", _LENGTH if length is None else length, least=1)
-            number, rest = divmod(len(values), length)
-            if number < 2:
+            length = _check.integer("length", _DEFAULT_LENGTH if length is None else length, least=1)
+            num_rows, rest = divmod(len(values), length)
+            if num_rows < 2:
                 raise ValueError(
                     f"{path} has one axis of {len(values)} values, too few for two rows of {length}: "
                     "save an array (n, ...) of rows, or write a smaller length"
                 )
-            used = number * length
-            values = values[:used].reshape(number, length)
-            missing = None if missing is None else missing[:used].reshape(number, length)
-            report.append(f"cut into {number} rows of {length}" + (f", the last {rest} values left out" * (rest > 0)))
+            used = num_rows * length
+            values = values[:used].reshape(num_rows, length)
+            missing = None if missing is None else missing[:used].reshape(num_rows, length)
+            report.append(f"cut into {num_rows} rows of {length}" + (f", the last {rest} values left out" * (rest > 0)))
         elif length is not None:
             raise ValueError(f"length is for an array with one axis, but {path} has shape {values.shape}: omit length")
-        low, number, gap_values, line = (
+        low, num_states, gap_values, line = (
             (0, states, None, f"the values 0..{states - 1} are the states, as states={states} says")
             if states is not None
             else _mapped_states(values, path)
@@ -126,23 +125,23 @@ class ArrayFormat(Format):
             else _states(values, missing, ordinal, path)
         )
         report.append(line)
-        if number < 2:
+        if num_states < 2:
             raise ValueError(f"{path} contains only the value {low}: give an array with two or more different values")
-        if number > limits.STATES:
+        if num_states > limits.STATES:
             raise ValueError(
-                f"{path} has {number:,} states, more than {limits.STATES:,}: put the values into fewer bins"
+                f"{path} has {num_states:,} states, more than {limits.STATES:,}: put the values into fewer bins"
             )
         ordered = values.ndim >= 3 if ordinal is None else ordinal
-        form = ArrayFormat(tuple(values.shape[1:]), low, number, gap_values, ordered, values.dtype.name)
+        form = ArrayFormat(tuple(values.shape[1:]), low, num_states, gap_values, ordered, values.dtype.name)
         if is_mapped:
             report.append("rows stay in the file and are read per batch")
-            return LoadedData(Dataset(MappedRows(values, str(path), low, number), number), form, report)
+            return LoadedData(Dataset(MappedRows(values, str(path), low, num_states), num_states), form, report)
         if missing is not None:
             values = np.where(missing, low if gap_values is None else gap_values[0], values)
             report.append(f"{int(missing.sum())} values are missing")
         x = smallest_dtype(torch.from_numpy(form._encode(values, path)))
         return LoadedData(
-            Dataset(x, number, missing=None if missing is None else torch.from_numpy(missing)), form, report
+            Dataset(x, num_states, missing=None if missing is None else torch.from_numpy(missing)), form, report
         )
 
     def read(self, path: Path) -> Dataset:
@@ -213,7 +212,7 @@ def _states(
 
 
 def _mapped_states(values: np.ndarray, path: Path) -> tuple[int, int, None, str]:
-    """Return the same for a memory-mapped file, whose values are not recoded: gaps between them are states as well."""
+    """Return what ``_states`` returns, for a memory-mapped file; every number between two of its values is a state."""
     low, high, is_whole = scan(values)
     if high - low >= limits.STATES:
         raise ValueError(

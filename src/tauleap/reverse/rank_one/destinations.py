@@ -1,19 +1,30 @@
-"""Exit rates and destinations in O(S) per site.
+"""Exit rates and destinations of reverse jumps for rank-one noise, in O(S) per site.
 
-The weight of a destination v is a multiple of p plus a multiple of pi, ``f p(v) + k pi_v`` (see ``rates``), for
-rates as for the probabilities of a step. So the exit rate needs p(x) alone, and the coefficients depend on a site
-only through pi_x. It is a mean of two numbers, with weights p(x) and 1 - p(x), so that the larger one is a bound which
-needs no prediction: candidates for a jump are drawn by it, and only they are compared with their exit rate.
+Rank-one noise keeps the state of a site with probability alpha, or else draws it anew from a distribution pi. A site in
+state x, whose x0 has the posterior p, jumps back to the state v != x at the rate
+
+    h_v = f p(v) + (k_own p(x) + k_other (1 - p(x))) pi_v
+
+    f = beta alpha / (1 - alpha),   k_own = beta (1 - alpha) pi_x / (alpha + (1 - alpha) pi_x),   k_other = beta
+
+with beta the rate at which the noise draws anew. The probability of v in a step of finite length has the same form with
+other coefficients, see ``rates.py``. The exit rate is the sum over v,
+
+    sum_v h_v = p(x) k_own (1 - pi_x) + (1 - p(x)) (f + k_other (1 - pi_x)).
+
+It needs p(x) alone. It is a mean of two numbers, so the larger one is a bound that needs no prediction: candidates for
+a jump are drawn by the bound, and the denoiser's predictions are used for the candidates only.
 
 ``FirstJumpClock`` draws the time of a sample's first jump from one posterior, that at the start of the interval. While
 a site stays in x, its own part of the posterior changes in a known way (``with_own_evidence``). The reverse path
 stays in x between the noise n and the smaller noise n' with probability
 
-    A(n') = e^-(1 - pi_x)(n - n') sum_x0 p(x0) q_n'(x | x0) / q_n(x | x0):
+    A(n') = exp(-(1 - pi_x)(n - n')) sum_x0 p(x0) q_n'(x | x0) / q_n(x | x0),
 
-the forward path is in x at n' and does not leave it until n. For rank one this needs p(x) alone. The sites are
-independent, so that the first jump of a sample comes where the product of A over the sites has fallen to u, a
-uniform random number.
+which is the probability that a forward path that is in x at n was in x at n' and did not leave it in between. The noise
+n is the integral of beta, alpha is exp(-n), and q_n is the kernel from 0 to n. This too needs p(x) alone. The sites are
+independent, so the first jump of a sample is where the product of A over the sites has fallen to a uniform random
+number.
 """
 
 from __future__ import annotations
@@ -38,13 +49,21 @@ from tauleap.reverse.base import OutgoingJumps
 if TYPE_CHECKING:
     from tauleap.reverse.rank_one.rates import Coefficients
 
-_HALVINGS = 50  # of the interval of noise: the time is exact to float64
+_HALVINGS = 50  # of the interval of noise, which make the time exact to float64
 _ENTRIES_AT_ONCE = 2**19  # more than by default, since softmax is the only intermediate result
-_MOST = 0.75  # of the sites, from which on the rows of all are read where they are, instead of a copy of some
+_LARGEST_FRACTION = 0.75  # of sites whose logits are copied; for more, the logits of all sites are used without a copy
 
 
 class RankOneJumps(OutgoingJumps):
-    """Draw jumps by the rank-one formula with ``coefficients(pi_x, *values)``; values are float64, () or (batch,)."""
+    """Draw jumps by the formula of this module, with the coefficients f, k_own and k_other.
+
+    Args:
+        x: The states.
+        kernel: q_t|0, for pi.
+        posterior: p(x0 | x).
+        values: The arguments of ``coefficients`` after pi_x, such as beta and alpha: float64, () or (batch,).
+        coefficients: Returns the coefficients, given pi_x and ``values``.
+    """
 
     def __init__(
         self,
@@ -56,13 +75,13 @@ class RankOneJumps(OutgoingJumps):
     ) -> None:
         self.x, self.posterior, self.law, self.elsewhere = x, posterior, kernel.law, kernel.elsewhere
         self.values, self.coefficients = values, coefficients
-        self._candidates: tuple[Tensor, Tensor] | None = None  # positions, and their logits
+        self._candidates: tuple[Tensor, Tensor] | None = None  # their positions, ascending, and their logits
 
     @cached_property
     @full_precision
     def exit_rate(self) -> PerSite:  # pyright: ignore[reportIncompatibleMethodOverride]
         logits, index = self.posterior.logits, self.x[..., None]
-        from_others, from_own = (value.to(logits.dtype).to(self.x.device) for value in self._exits)
+        from_others, from_own = (value.to(logits.dtype).to(self.x.device) for value in self._exit_rates_given_x0)
         if logits.requires_grad:
             probs = logits.softmax(-1)
             own = probs.gather(-1, index).squeeze(-1)
@@ -74,20 +93,21 @@ class RankOneJumps(OutgoingJumps):
 
     @property
     def exit_bound(self) -> PerSite:
-        return torch.maximum(*self._exits).to(self.x.device)
+        return torch.maximum(*self._exit_rates_given_x0).to(self.x.device)
 
     @full_precision
     def exit_rate_at(self, sites: Tensor) -> Tensor:
-        if "exit_rate" in self.__dict__ or len(sites) > _MOST * self.x.numel():
+        if "exit_rate" in self.__dict__ or len(sites) > _LARGEST_FRACTION * self.x.numel():
             return self.exit_rate.reshape(-1).index_select(0, sites)
         if not len(sites):  # a network need not take an empty batch
             return torch.empty(0, device=sites.device)
         if self._candidates is None:
             self.posterior.prepare(sites)
             self._candidates = sites, self.posterior.at(sites)
-        rows = self._rows_at(sites).detach()
+        rows = self._logits_at(sites).detach()
         from_others, from_own = (
-            value.to(rows.dtype).to(self.x.device).reshape(-1).index_select(0, sites) for value in self._exits
+            value.to(rows.dtype).to(self.x.device).reshape(-1).index_select(0, sites)
+            for value in self._exit_rates_given_x0
         )
         return _mean_over_x0(rows, self.x.reshape(-1).index_select(0, sites), from_own, from_others)
 
@@ -98,7 +118,7 @@ class RankOneJumps(OutgoingJumps):
             out[part] = self._draw(chosen[part], generator)
         return out
 
-    def _rows_at(self, sites: Tensor) -> Tensor:
+    def _logits_at(self, sites: Tensor) -> Tensor:
         """Return the logits of some sites; those of candidates are not computed again."""
         if self._candidates is None or not len(self._candidates[0]):
             return self.posterior.at(sites)
@@ -120,7 +140,7 @@ class RankOneJumps(OutgoingJumps):
         pi_x = law[x] if law.ndim == 1 else law.gather(-1, x[:, None]).squeeze(-1)
         f, k_own, k_other, *_ = self.coefficients(pi_x, *values)
 
-        probs = self._rows_at(chosen).to(torch.float64).softmax(-1).to(law.device)
+        probs = self._logits_at(chosen).to(torch.float64).softmax(-1).to(law.device)
         own = probs.gather(-1, x[:, None]).squeeze(-1)
         probs.scatter_(-1, x[:, None], 0.0)
         on_law = k_other * probs.sum(-1) + k_own * own
@@ -128,9 +148,9 @@ class RankOneJumps(OutgoingJumps):
         return _draw.categorical(weights.scatter_(-1, x[:, None], 0.0), generator).to(chosen.device)
 
     @cached_property
-    def _exits(self) -> tuple[PerSite, PerSite]:
-        """The exit rates of every site: if x0 were another state than x, and if x0 were x."""
-        mass = self.elsewhere
+    def _exit_rates_given_x0(self) -> tuple[PerSite, PerSite]:
+        """The two numbers whose mean is the exit rate of a site: its exit rate if x0 is not x, and if x0 is x."""
+        mass = self.elsewhere  # 1 - pi_x
         if self.law.ndim == 1 and not any(value.ndim for value in self.values):
             f, k_own, k_other, *_ = self.coefficients(self.law, *self.values)
             x = self.x.to(self.law.device)  # the same for all sites in one state

@@ -1,4 +1,8 @@
-"""Chains of links with the smallest total cost: the dynamic program of tuned grids and of tuned numbers of sites."""
+"""Shortest paths with a given number of links, by dynamic programming.
+
+Tuning selects with them the times of a grid, or how many sites each step unmasks: the points are times or numbers of
+sites, a link is a sampling step, and its cost is the step's predicted error.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,9 @@ MOST_STEPS = 100_000
 class BestChains:
     """Find the cheapest chain from the first to the last of some points, for every number of links.
 
-    A link leads from a point to any later one. The smallest cost of k links to j is the minimum over i < j of that of
-    k - 1 links to i plus the cost of the link from i to j.
+    A link leads from a point to any later one. With C_k(j) the smallest cost of k links from the first point to j,
+
+        C_k(j) = min over i < j of C_(k-1)(i) + cost(i, j)
 
     Args:
         cost: The cost of a link from i to j > i, (points, points); other entries are ignored.
@@ -27,7 +32,8 @@ class BestChains:
     def __init__(self, cost: np.ndarray) -> None:
         size = len(cost)
         self._cost = np.where(np.arange(size)[:, None] < np.arange(size), cost, np.inf)
-        self._totals, self._before = [np.where(np.arange(size) == 0, 0.0, np.inf)], [np.zeros(size, dtype=np.int64)]
+        # Per number of links and point: the smallest cost, and the previous point of the chain with this cost.
+        self._totals, self._previous = [np.where(np.arange(size) == 0, 0.0, np.inf)], [np.zeros(size, dtype=np.int64)]
 
     @property
     def most(self) -> int:
@@ -35,16 +41,16 @@ class BestChains:
         return len(self._cost) - 1
 
     def total(self, links: int) -> float:
-        """Return the smallest cost of a chain.
+        """Return the smallest cost of a chain with this number of links.
 
         Args:
             links: The number of links, from 1 to ``most``.
         """
         while len(self._totals) <= links:
-            through = self._totals[-1][:, None] + self._cost
-            before = through.argmin(0)
-            self._totals.append(np.take_along_axis(through, before[None], 0)[0])
-            self._before.append(before)
+            costs = self._totals[-1][:, None] + self._cost  # of the chains to j whose previous point is i, (i, j)
+            previous = costs.argmin(0)
+            self._totals.append(np.take_along_axis(costs, previous[None], 0)[0])
+            self._previous.append(previous)
         return float(self._totals[links][-1])
 
     def points(self, links: int) -> list[int]:
@@ -56,7 +62,7 @@ class BestChains:
         self.total(links)
         out = [self.most]
         for level in range(links, 0, -1):
-            out.append(int(self._before[level][out[-1]]))
+            out.append(int(self._previous[level][out[-1]]))
         return out[::-1]
 
 
@@ -64,16 +70,16 @@ def fewest_steps(error: Callable[[int], float], tol: float, most: int) -> int | 
     """Return the smallest number of steps whose error is at most ``tol``; None if ``most`` are not enough.
 
     Args:
-        error: Returns the error of a number of steps, which falls with it.
+        error: Returns the error of a number of steps; more steps must not have a larger error.
         tol: The tolerance.
-        most: The largest number of steps.
+        most: The largest number of steps that is accepted.
     """
     high = 1
     while error(high) > tol:
         if high == most:
             return None
         high = min(2 * high, most)
-    low = high // 2  # whose error was too large, or 0
+    low = high // 2  # 0, or a number of steps whose error was too large
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if error(middle) <= tol else (middle, high)

@@ -1,4 +1,4 @@
-"""Dates and times as states of the number encoder, in the format of the column."""
+"""Encode dates and times as whole numbers and these as states; decoded dates have the format of the column."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from tauleap.data.table.columns.number import BINS, NumberEncoder
 
 UNITS = ("Y", "M", "D", "h", "m", "s", "ms", "us", "ns")
 """Units of numpy's datetime64, from years to nanoseconds."""
-_DEFAULT = "%Y-%m-%d"
+_ISO_DAY = "%Y-%m-%d"
 
 
 @dataclass(frozen=True)
 class DateEncoder:
-    """Encode dates as the states of their distance from 1970 in the column's unit.
+    """Encode dates: each is a whole number of the column's unit since 1970, which a number encoder maps to a state.
 
-    Make it with :meth:`fit`.
+    Create it with :meth:`fit`.
 
     Args:
-        numbers: The encoder of the distances.
+        numbers: The encoder of the whole numbers.
         unit: The coarsest unit that all dates are whole numbers of: Y, M, D, h, m, s, ms, us or ns.
         format: The format of dates in files, in the codes of :class:`DateFormat`.
         zone: The time zone of the dates as files write it, such as ``+02:00``. Default: none.
-        first_year: The first of the hundred years that two digits stand for. Default: 1950.
+        first_year: The first of the hundred years that years of two digits stand for. Default: 1950.
 
     >>> encoder = DateEncoder.fit(np.array(["2024-02-01", "2024-02-03"], dtype="datetime64[us]"))
     >>> encoder.unit, encoder.encode(np.array(["2024-02-03", "NaT"], dtype="datetime64[s]"))
@@ -70,7 +70,7 @@ class DateEncoder:
             bins: Quantile bins, 2 to 10,000. Default: 100.
             format: The format in files. Default: ISO 8601 to the column's unit.
             zone: The time zone of the default format, such as ``+00:00``. Default: none.
-            is_time: Whether the default format has the time alone. Default: false.
+            is_time: Whether the default format has the time of day alone, without a date. Default: false.
 
         Returns:
             The encoder.
@@ -81,16 +81,16 @@ class DateEncoder:
         known = ~np.isnat(values)
         if not known.any():
             raise ValueError("a date encoder needs one date or more")
-        unit = _unit(values[known])
+        unit = _coarsest_unit(values[known])
         weights = None if counts is None else np.asarray(counts)[known]
-        numbers = NumberEncoder.fit(_whole(values[known], unit), counts=weights, bins=bins)
+        numbers = NumberEncoder.fit(_since_1970(values[known], unit), counts=weights, bins=bins)
         clock = {"Y": "", "M": "", "D": "", "h": " %H:%M", "m": " %H:%M", "s": " %H:%M:%S", "ms": " %H:%M:%S.%3f"}
         clock |= {"us": " %H:%M:%S.%6f", "ns": " %H:%M:%S.%9f"}
         if format is None and is_time:
             format = DateFormat(clock[unit].strip() if unit in ("s", "ms", "us", "ns") else "%H:%M:%S")
         if format is None:
             time = (clock[unit] or " %H:%M") + "%z" if zone else clock[unit]
-            format = DateFormat(_DEFAULT + time, zone)
+            format = DateFormat(_ISO_DAY + time, zone)
         return cls(numbers, unit, format.text, format.zone, format.first_year)
 
     def refit(self, values: np.ndarray, *, counts: np.ndarray | None = None, bins: int = BINS) -> DateEncoder:
@@ -103,7 +103,9 @@ class DateEncoder:
         """
         known = ~np.isnat(values)
         weights = None if counts is None else np.asarray(counts)[known]
-        return replace(self, numbers=self.numbers.refit(_whole(values[known], self.unit), counts=weights, bins=bins))
+        return replace(
+            self, numbers=self.numbers.refit(_since_1970(values[known], self.unit), counts=weights, bins=bins)
+        )
 
     @property
     def date_format(self) -> DateFormat:
@@ -125,7 +127,7 @@ class DateEncoder:
             int64 states, 0 where missing; and whether the date is missing.
         """
         missing = np.isnat(values)
-        states, _ = self.numbers.encode(_whole(np.where(missing, np.datetime64(0, "s"), values), self.unit))
+        states, _ = self.numbers.encode(_since_1970(np.where(missing, np.datetime64(0, "s"), values), self.unit))
         return np.where(missing, 0, states), missing
 
     def decode(self, states: np.ndarray, rng: np.random.Generator | None = None, *, uniforms: Any = None) -> np.ndarray:
@@ -152,11 +154,11 @@ class DateEncoder:
             The logarithms, 0 where the date is missing.
         """
         missing = np.isnat(values)
-        whole = _whole(np.where(missing, np.datetime64(0, "s"), values), self.unit)
+        whole = _since_1970(np.where(missing, np.datetime64(0, "s"), values), self.unit)
         return np.where(missing, 0.0, self.numbers.log_density(whole))
 
     def config(self) -> dict[str, Any]:
-        """Return the fields as JSON can hold them."""
+        """Return the fields as a mapping that can be written as JSON."""
         fields = {"unit": self.unit, "format": self.format, "zone": self.zone, "first_year": self.first_year}
         return as_config(self.type, {"numbers": self.numbers.config(), **fields})
 
@@ -165,14 +167,15 @@ class DateEncoder:
         """Return the encoder that :meth:`config` described.
 
         Args:
-            config: What JSON holds.
+            config: The mapping, as read from JSON.
 
         Raises:
             ValueError: It describes no date encoder.
         """
         fields = Fields(config, ("numbers", "unit", "format", "zone", "first_year"), "a date encoder")
         numbers = NumberEncoder.from_config(fields.config["numbers"])
-        ends = [knot + numbers.offset for knots in (numbers.knots[:1], numbers.knots[-1:]) for knot in knots[0]]
+        # The knots of the states ascend, so the first and the last state have the earliest and the latest date.
+        ends = [knot + numbers.offset for state in (numbers.knots[0], numbers.knots[-1]) for knot in state]
         if not all(abs(end) < 2**63 for end in ends):
             raise ValueError("the dates of a date encoder must have 64 bits")
         return cls(
@@ -184,11 +187,13 @@ class DateEncoder:
         )
 
 
-def _whole(values: np.ndarray, unit: str) -> np.ndarray:
+def _since_1970(values: np.ndarray, unit: str) -> np.ndarray:
+    """Return the dates as int64 numbers of units since 1970."""
     return values.astype(f"datetime64[{unit}]").astype(np.int64)
 
 
-def _unit(values: np.ndarray) -> str:
+def _coarsest_unit(values: np.ndarray) -> str:
+    """Return the coarsest unit of which every date is a whole number."""
     finest = np.datetime_data(values.dtype)[0]
     for unit in UNITS:
         if unit == finest or (values.astype(f"datetime64[{unit}]") == values).all():

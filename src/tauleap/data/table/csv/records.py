@@ -1,4 +1,8 @@
-"""Cut delimited text into rows and continue after lines that are damaged."""
+"""Split delimited text into rows, also after lines with wrong quotes.
+
+A quote that is not closed makes the csv module read all later lines as one cell. Then the first line is split without
+regard to quotes, and the lines after it are read again.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +16,19 @@ from tauleap.data.table.columns.raw import Problem, TableError
 from tauleap.data.table.csv.sniff import prepare, split
 
 LONGEST_LINE = 2**24
-"""Characters of one line: 10,000 columns with 1,600 characters each."""
+"""The most characters of one line: 10,000 columns with 1,600 characters each."""
 _LONGEST_RECORD = 2**20
-"""Characters of one row whose cells contain line breaks."""
+"""The most characters of one row whose cells contain line breaks."""
 _MOST_DAMAGED = 10_000
-"""Lines with wrong quotes; with more, the file is not delimited text."""
-_MOST_AGAIN = 2**28
-"""Characters that are read a second time after wrong quotes: about ten seconds."""
-_LINES_OF_A_CELL = 20
-"""Lines of one row from which it is checked that they are not rows themselves."""
+"""The most lines with wrong quotes; a file with more is not delimited text."""
+_MOST_REREAD = 2**28
+"""The most characters that are read again after wrong quotes: about ten seconds."""
+_LINES_TO_CHECK = 20
+"""A row with this many inner lines is checked: they may be rows after a quote that is not closed."""
 
 
 class Lines:
-    """Iterate over the lines of a file with their numbers; lines that are given back are read again.
+    """Iterate over the lines of a file and count them; lines can be given back, to be read again.
 
     Args:
         content: The bytes of the file.
@@ -39,16 +43,17 @@ class Lines:
 
     def __init__(self, content: bytes, encoding: str, name: str, dialect: Dialect | None = None) -> None:
         self._file = io.TextIOWrapper(io.BytesIO(content), encoding=encoding, newline="")
-        self._again: deque[str] = deque()
+        self._given_back: deque[str] = deque()
         self.name, self.number, self.dialect = name, 0, dialect or Dialect()
         self.taken: list[str] = []
-        self._characters = 0
+        """The lines that were read for the current row; ``records`` clears it before each row."""
+        self._characters = 0  # of the lines in taken
 
     def __iter__(self) -> Lines:
         return self
 
     def __next__(self) -> str:
-        line = self._again.popleft() if self._again else self._file.readline(LONGEST_LINE + 1)
+        line = self._given_back.popleft() if self._given_back else self._file.readline(LONGEST_LINE + 1)
         if not line:
             raise StopIteration
         self.number += 1
@@ -64,7 +69,7 @@ class Lines:
     def give_back(self) -> str:
         """Return the first line of ``taken``, and put the others back, so that they are read again."""
         first, *others = self.taken
-        self._again.extendleft(reversed(others))
+        self._given_back.extendleft(reversed(others))
         self.number -= len(others)
         self.taken.clear()
         return first
@@ -75,10 +80,10 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
 
     Args:
         lines: The lines.
-        width: The number of cells of a row, if known: it helps to recognise quotes that are not closed.
+        width: The number of cells of a row. It helps to recognise quotes that are not closed. Default: unknown.
 
     Yields:
-        The number of the row's first line, its cells, and what is wrong with its quotes, empty if nothing is.
+        The number of the row's first line, its cells, and the fault of its quotes, which is empty for most rows.
 
     Raises:
         TableError: Too many lines have wrong quotes.
@@ -86,7 +91,7 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
     >>> list(records(Lines(b'a,b\\n"x,1\\ny,2\\n', "utf-8", "x.csv"), 2))[1:]
     [(2, ['"x', '1'], 'a quote is not closed'), (3, ['y', '2'], '')]
     """
-    dialect, damaged, again = lines.dialect, 0, 0
+    dialect, damaged, reread = lines.dialect, 0, 0
     reader = dialect.rows(lines, strict=True)
     while True:
         lines.taken.clear()
@@ -103,29 +108,29 @@ def records(lines: Lines, width: int | None = None) -> Iterator[tuple[int, list[
             fault = "a quote is not closed"
         if fault:
             damaged += 1
-            again += sum(map(len, lines.taken[1:]))
-            if damaged > _MOST_DAMAGED or again > _MOST_AGAIN:
+            reread += sum(map(len, lines.taken[1:]))
+            if damaged > _MOST_DAMAGED or reread > _MOST_REREAD:
                 problem = Problem(f"{damaged:,} lines or more have wrong quotes", "check the quotes", line=number)
                 raise TableError(lines.name, [problem])
             first = prepare([lines.give_back()], dialect.delimiter)[0]
             row = [cell.strip() for cell in first.rstrip("\r\n").split(dialect.delimiter)]
-            # After an error the reader is in the middle of a row.
+            # A new reader: after an error the old one is in the middle of a row.
             reader = dialect.rows(lines, strict=True)
         yield number, row, fault
 
 
 def _swallows_rows(lines: Lines, row: list[str], width: int) -> bool:
-    """Return whether a row of several lines has a cell that was not closed, which contains the rows after it."""
+    """Return whether a row of several lines has a quote that is not closed, so that its cell contains later rows."""
     if len(row) != width:
         return True
     inner = lines.taken[1:-1]
-    if width == 1 or len(inner) < _LINES_OF_A_CELL:
+    if width == 1 or len(inner) < _LINES_TO_CHECK:
         return False
     return sum(len(cells) == width for cells in split(inner, lines.dialect)) > 0.5 * len(inner)
 
 
 def _fault(error: csv.Error, lines: int) -> str:
-    """Return the cause of an error, after the reader has taken a number of lines."""
+    """Return the cause of an error of the csv module, for a row of which ``lines`` lines were read."""
     if lines > 1 or "unexpected end of data" in str(error) or "not closed" in str(error):
         return "a quote is not closed"
     return "a quote ends inside a cell"
