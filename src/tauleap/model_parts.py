@@ -190,8 +190,8 @@ class ModelParts(ABC):
 
 def _check_states(process: ForwardProcess, form: Format) -> None:
     """Check that data can have the states of a format, at every site, and no others."""
-    states = torch.arange(process.num_states, device="cpu")  # under any default device, such as "meta"
-    sizes = torch.full(form.shape, form.num_states, device="cpu") if form.sizes is None else form.sizes
+    states = torch.arange(process.num_states, device=_device.CPU)  # also under another default device
+    sizes = torch.full(form.shape, form.num_states, device=_device.CPU) if form.sizes is None else form.sizes
     allowed = process.data_states.cpu().expand(*form.shape, process.num_states)
     counts = allowed.sum(-1)
     wrong = (allowed != (states < sizes[..., None])).any(-1) | (sizes > process.num_states)
