@@ -165,3 +165,20 @@ def test_a_draw_at_a_site_that_was_no_candidate() -> None:
     chosen = torch.arange(30)
     drawn = [each.draw(chosen, torch.Generator().manual_seed(8)) for each in (jumps, everywhere)]
     assert torch.equal(*drawn)
+
+
+class NeedsRows(Split):
+    """A network that takes no empty batch."""
+
+    def forward(self, x: Tensor, t: Tensor, *, return_hidden: bool = False) -> Tensor:
+        assert len(x) > 0
+        return super().forward(x, t, return_hidden=return_hidden)
+
+
+@pytest.mark.parametrize("sampler", [Ancestral(), TauLeaping()], ids=repr)
+def test_without_a_candidate_nothing_is_evaluated(sampler: Sampler) -> None:
+    reverse = ReverseProcess(PROCESSES["uniform"], NetworkDenoiser(NeedsRows()))
+    x, generator = states(4), torch.Generator().manual_seed(0)
+    after, info = sampler.step(reverse, x, 0.5, 0.5 - 1e-12, generator=generator)
+    assert torch.equal(after, x)
+    assert float(info.evaluations) == 0
