@@ -125,8 +125,8 @@ def _unseen(found: Surprise) -> dict[int, list[str]]:
     form = found.form
     for row, site in found.unseen.nonzero().tolist():
         text = f"{_name(found, site)} = {found.value(row, site)}"
-        assert isinstance(form, TableFormat)
-        ends = training_range(form.encoder.columns[form.encoder.sites[site]])
+        is_table = isinstance(form, TableFormat)
+        ends = training_range(form.encoder.columns[form.encoder.sites[site]]) if is_table else None
         if ends is not None and not bool(found.bits[row, site].isnan()):
             text += f" ({ends[0]} to {ends[1]} in training)"
         unseen.setdefault(row, []).append(one_line(text, most=200))
